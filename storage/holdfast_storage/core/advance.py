@@ -1,0 +1,495 @@
+"""Move a fold forward over what happened: one handler for each operation."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from holdfast_storage.core import delta, ids, ordering
+from holdfast_storage.core.fold import (
+    CLOSED,
+    FINISHED,
+    Changed,
+    Checkpoint,
+    Claim,
+    Conflict,
+    Fold,
+    IngestedEdit,
+    Question,
+    Step,
+)
+from holdfast_storage.core.records import DamagedLine, Entry, Record
+from holdfast_storage.core.strict_json import JsonObject, pointer
+from holdfast_storage.core.times import moment
+
+# Housekeeping is no sign of life of the task itself.
+_UPKEEP = frozenset({"pin", "prune", "restore", "acknowledge"})
+# A gap wider than this is damage of another kind: its seqs are not waited for one by one.
+_MISSING_KEPT = 10_000
+
+
+def advance(fold: Fold, entries: Iterable[Entry]) -> None:
+    """Take in what happened since; entries seen before are passed over."""
+    for entry in entries:
+        if isinstance(entry, DamagedLine):
+            _take_damage(fold, entry)
+        elif entry.seq > fold.seq:
+            if entry.seq > fold.seq + 1:
+                _take_gap(fold, fold.seq + 1, entry.seq)
+            _take(fold, entry)
+            fold.seq = entry.seq
+        elif entry.seq in fold.missing:
+            # Two lines changed places: late is better than lost.
+            fold.missing.discard(entry.seq)
+            _take(fold, entry)
+
+
+def _take(fold: Fold, record: Record) -> None:
+    if record.opens:
+        _open_run(fold, record)
+    if record.boot:
+        fold.boots[record.boot] = record.at
+    handler = _HANDLERS.get(record.op)
+    if handler is None:
+        _problem(fold, f"record {record.seq} has the unknown operation {record.op!r}")
+        return
+    try:
+        handler(fold, record)
+    except (KeyError, TypeError, ValueError) as error:
+        # The crc is right, so a program wrote it, yet it does not fit what was before it.
+        _problem(fold, f"record {record.seq} ({record.op}) does not fit: {error}")
+        fold.needs_full = True
+    if record.op not in _UPKEEP:
+        fold.updated_at, fold.updated_by = record.at, record.by
+
+
+def _take_damage(fold: Fold, damage: DamagedLine) -> None:
+    _problem(
+        fold,
+        f"journal/{damage.place.segment:06d}.jsonl, byte {damage.place.offset}: {damage.problem}",
+    )
+    fold.needs_full = True
+    if damage.seq is not None and damage.seq <= fold.seq:
+        return
+    fold.seq = damage.seq if damage.seq is not None else fold.seq + 1
+    if damage.checkpoint is not None:
+        _lose_checkpoint(fold, damage)
+    if damage.step:
+        step = _step_named(fold, damage.step)
+        _set_status(fold, damage.step, step, "in_doubt")
+    elif damage.seq is None:
+        fold.doubts_all = True
+
+
+def _take_gap(fold: Fold, first: int, found: int) -> None:
+    _problem(fold, f"records {first} to {found - 1} are missing")
+    fold.doubts_all = True
+    fold.needs_full = True
+    if found - first <= _MISSING_KEPT:
+        fold.missing.update(range(first, found))
+
+
+def _problem(fold: Fold, text: str) -> None:
+    fold.is_damaged = True
+    if len(fold.problems) < 20:
+        fold.problems.append(text)
+
+
+def _lose_checkpoint(fold: Fold, damage: DamagedLine) -> None:
+    number = damage.checkpoint or 0
+    fold.checkpoint = max(fold.checkpoint, number)
+    lost = Checkpoint(number, fold.seq, "", "", damage.place, fold.run, readable=False)
+    fold.checkpoints[number] = lost
+
+
+# --- runs -------------------------------------------------------------------------------------
+
+
+def _open_run(fold: Fold, record: Record) -> None:
+    """Start fresh, as a reader who begins with this record would."""
+    fresh = Fold(fold.task)
+    stays = {"task", "seq", "keeps_history"}
+    if fold.keeps_history:
+        stays |= {"checkpoints", "changes"}
+    for name in Fold.__slots__:
+        if name not in stays:
+            setattr(fold, name, getattr(fresh, name))
+    fold.run = record.body.get("run", 1)
+    fold.checkpoint = record.body.get("checkpoint_before", 0)
+    fold.opened_seq = record.seq
+
+
+# --- steps ------------------------------------------------------------------------------------
+
+
+def _step_named(fold: Fold, name: str) -> Step:
+    step = fold.steps.get(name)
+    if step is None:
+        step = fold.steps[name] = Step()
+        fold.counts["pending"] = fold.counts.get("pending", 0) + 1
+        fold.order.append(name)
+        fold.unfinished[name] = None
+        fold.alike.setdefault(ids.resembles(name), name)
+    return step
+
+
+def _set_status(fold: Fold, name: str, step: Step, status: str) -> None:
+    if step.status != status:
+        fold.counts[step.status] -= 1
+        fold.counts[status] = fold.counts.get(status, 0) + 1
+        was_finished, step.status = step.status in FINISHED, status
+        if status in FINISHED:
+            fold.unfinished.pop(name, None)
+        elif was_finished:
+            _list_unfinished(fold)
+    if status != "running":
+        fold.claims.pop(name, None)
+
+
+def _list_unfinished(fold: Fold) -> None:
+    fold.unfinished = OrderedDict(
+        (name, None) for name in fold.order if fold.steps[name].status not in FINISHED
+    )
+
+
+def _take_plan(fold: Fold, names: Iterable[str]) -> None:
+    wanted = list(names)
+    before = len(fold.order)
+    for name in wanted:
+        _step_named(fold, name)
+    fold.order = ordering.reorder(fold.order[:before], wanted)
+    _list_unfinished(fold)
+
+
+def _reopen_step(fold: Fold, name: str, record: Record) -> None:
+    step = _step_named(fold, name)
+    _note_step(fold, record, name, step.status, "pending")
+    step.reopened += 1
+    step.attempts = 0
+    step.cleared = True
+    step.at, step.by, step.place = record.at, record.by, None
+    _set_status(fold, name, step, "pending")
+
+
+# --- the state --------------------------------------------------------------------------------
+
+
+def _change_state(fold: Fold, record: Record, new: JsonObject, grown_by: int) -> None:
+    changes = delta.diff(fold.state, new)
+    for path in (*changes.get("set", ()), *changes.get("add", ()), *changes.get("drop", ())):
+        steps = delta.path_of(path)
+        old, value = delta.at(fold.state, steps), delta.at(new, steps)
+        _note(fold, record, "/state" + path, old, value)
+        if record.op != "edit":
+            fold.edited_paths.pop("/state" + path, None)
+    fold.state = new
+    fold.state_bytes += grown_by
+
+
+def _note(fold: Fold, record: Record, path: str, old: Any, new: Any) -> None:
+    fold.changes.append(Changed(record.seq, record.id, record.by, path, old, new))
+
+
+def _apply_changes(fold: Fold, record: Record) -> None:
+    changes = record.body.get("changes")
+    if changes and not fold.state_pruned:
+        new = delta.apply(fold.state, changes)
+        _change_state(fold, record, new, record.place.length)
+        fold.changes_bytes += record.place.length
+
+
+def _set_text(fold: Fold, record: Record, name: str) -> None:
+    if name in record.body:
+        old, new = getattr(fold, name), record.body[name]
+        if old != new:
+            _note(fold, record, f"/{name}", old, new)
+            setattr(fold, name, new)
+
+
+# --- what several operations share ------------------------------------------------------------
+
+
+def _take_common(fold: Fold, record: Record) -> None:
+    """Take in the fields that several operations share."""
+    for name in ("goal", "next"):
+        _set_text(fold, record, name)
+    for ref in record.body.get("refs", ()):
+        fold.refs[ref["ref"]] = ref
+    for lost in record.body.get("conflicts", ()):
+        fold.conflicts[lost["id"]] = Conflict(
+            id=lost["id"],
+            path=lost["path"],
+            kept_by=lost["kept_by"],
+            lost_by=lost["lost_by"],
+            file=lost["file"],
+            at=record.at,
+        )
+    if fold.status == "waiting" or _agents_pause_ends(fold, record):
+        fold.status = "active"
+    _wait_if_asked(fold)
+
+
+def _agents_pause_ends(fold: Fold, record: Record) -> bool:
+    going_on = record.op in ("save", "done", "begin")
+    return going_on and fold.status in ("paused", "failed") and not fold.paused_by_person
+
+
+def _wait_if_asked(fold: Fold) -> None:
+    if fold.status == "active" and any(q.answer is None for q in fold.questions.values()):
+        fold.status = "waiting"
+
+
+# --- one handler for each operation -----------------------------------------------------------
+
+
+def _save(fold: Fold, record: Record) -> None:
+    body = record.body
+    if body["run"] != fold.run:
+        _problem(fold, f"the record that opened run {body['run']} is missing")
+        _open_run(fold, record)
+    number = body["checkpoint"]
+    kept = Checkpoint(
+        number=number,
+        seq=record.seq,
+        at=record.at,
+        by=record.by,
+        place=record.place,
+        run=fold.run,
+        label=body.get("label", ""),
+        milestone=body.get("milestone", False),
+        pinned=fold.checkpoints[number].pinned if number in fold.checkpoints else False,
+        leans_on=body.get("from", 0),
+        pruned="pruned" in body,
+        digest=body.get("digest", ""),
+        restored_from=body.get("restored_from", 0),
+    )
+    fold.checkpoints[number] = kept
+    fold.checkpoint = max(fold.checkpoint, number)
+    fold.state_pruned = kept.pruned
+    if not kept.pruned:
+        _take_saved_state(fold, record, kept)
+    _plan_and_total(fold, record)
+    _take_common(fold, record)
+
+
+def _plan_and_total(fold: Fold, record: Record) -> None:
+    if "plan" in record.body:
+        _take_plan(fold, record.body["plan"])
+    fold.total = record.body.get("total", fold.total)
+
+
+def _take_saved_state(fold: Fold, record: Record, kept: Checkpoint) -> None:
+    size = record.place.length
+    if not kept.leans_on:
+        new: JsonObject = record.body["state"]
+        _change_state(fold, record, new, 0)
+        fold.state_bytes, fold.full_bytes, fold.changes_bytes = size, size, 0
+        fold.needs_full = False
+    else:
+        leaned_on = fold.checkpoints.get(kept.leans_on)
+        if leaned_on is None or not leaned_on.readable or kept.leans_on != kept.number - 1:
+            kept.readable = False
+            raise ValueError(f"checkpoint {kept.leans_on}, which it leans on, is not there")
+        new = delta.apply(fold.checkpoint_state, record.body.get("changes", {}))
+        _change_state(fold, record, new, size)
+        fold.changes_bytes += size
+    fold.checkpoint_state = fold.state
+
+
+def _done(fold: Fold, record: Record) -> None:
+    name = record.body["step"]
+    outcome = record.body.get("outcome", "done")
+    step = _step_named(fold, name)
+    if name not in fold.claims:
+        step.attempts += 1
+    step.at, step.by, step.place = record.at, record.by, record.place
+    _set_status(fold, name, step, outcome)
+    if outcome == "done":
+        fold.last_done = name
+    fold.recent_steps.append((name, record.at, record.by))
+    _apply_changes(fold, record)
+    _take_common(fold, record)
+
+
+def _begin(fold: Fold, record: Record) -> None:
+    name = record.body["step"]
+    step = _step_named(fold, name)
+    step.at, step.by = record.at, record.by
+    if record.body.get("looking"):
+        # Somebody who looks whether it happened has not begun it again.
+        _set_status(fold, name, step, "in_doubt")
+    else:
+        _set_status(fold, name, step, "running")
+        step.attempts += not record.body.get("renewed", False)
+    fold.claims[name] = Claim(
+        id=record.body["claim"],
+        by=record.by,
+        process=record.body["process"],
+        at=record.at,
+        until=moment(record.body["until"]),
+    )
+    _take_common(fold, record)
+
+
+def _release(fold: Fold, record: Record) -> None:
+    name = record.body["step"]
+    _set_status(fold, name, _step_named(fold, name), "in_doubt")
+    _take_common(fold, record)
+
+
+def _resolve(fold: Fold, record: Record) -> None:
+    name = record.body["step"]
+    step = _step_named(fold, name)
+    was = step.status
+    step.at, step.by, step.cleared = record.at, record.by, True
+    if record.body["happened"]:
+        step.place = record.place
+        fold.last_done = name
+        _set_status(fold, name, step, "done")
+        fold.recent_steps.append((name, record.at, record.by))
+    else:
+        _set_status(fold, name, step, "pending")
+    _note_step(fold, record, name, was, step.status)
+    _take_common(fold, record)
+
+
+def _note_step(fold: Fold, record: Record, name: str, was: str, status: str) -> None:
+    _note(fold, record, "/plan" + pointer([name]), was, status)
+
+
+def _reopen(fold: Fold, record: Record) -> None:
+    for name in record.body["steps"]:
+        _reopen_step(fold, name, record)
+    _take_common(fold, record)
+
+
+def _edit(fold: Fold, record: Record) -> None:
+    body = record.body
+    fold.edits.setdefault(body["base"], []).append(
+        IngestedEdit(record.seq, body["base"], body["digest"], body["mtime_ns"], record.place)
+    )
+    changes: Mapping[str, Any] = body.get("changes", {})
+    for path in (*changes.get("set", ()), *changes.get("add", ()), *changes.get("drop", ())):
+        fold.edited_paths["/state" + path] = body["mtime_ns"]
+    _apply_changes(fold, record)
+    if "plan" in body:
+        _take_plan(fold, body["plan"])
+    for name in body.get("reopen", ()):
+        _reopen_step(fold, name, record)
+    for name, status in body.get("steps", {}).items():
+        _edit_step(fold, record, name, status)
+    _answer_all(fold, record, body.get("answers", {}))
+    fold.extra = body.get("extra", fold.extra)
+    fold.edit_warnings = list(body.get("warnings", ()))
+    _take_common(fold, record)
+    if "status" in body:
+        _edit_status(fold, record, body["status"])
+
+
+def _edit_step(fold: Fold, record: Record, name: str, status: str) -> None:
+    step = _step_named(fold, name)
+    was = step.status
+    step.at, step.by, step.cleared = record.at, record.by, True
+    if status in FINISHED or status == "failed":
+        step.place = record.place
+    if status == "done":
+        fold.last_done = name
+        fold.recent_steps.append((name, record.at, record.by))
+    _set_status(fold, name, step, status)
+    if was != status:
+        _note_step(fold, record, name, was, status)
+
+
+def _edit_status(fold: Fold, record: Record, status: str) -> None:
+    _set_run_status(fold, record, status)
+    fold.paused_by_person = status == "paused"
+    _wait_if_asked(fold)
+
+
+def _set_run_status(fold: Fold, record: Record, status: str) -> None:
+    _note(fold, record, "/status", fold.status, status)
+    fold.status = status
+    fold.finished_by = record.by
+    fold.closed_seq = record.seq if status in CLOSED else 0
+
+
+def _ask(fold: Fold, record: Record) -> None:
+    body = record.body
+    fold.questions[body["question_id"]] = Question(
+        id=body["question_id"],
+        question=body["question"],
+        options=tuple(body.get("options", ())),
+        step=body.get("step", ""),
+        asked_at=record.at,
+        asked_by=record.by,
+        expires_at=body.get("expires_at", ""),
+    )
+    _take_common(fold, record)
+
+
+def _answer(fold: Fold, record: Record) -> None:
+    _answer_all(fold, record, {record.body["question_id"]: record.body["answer"]})
+    _take_common(fold, record)
+
+
+def _answer_all(fold: Fold, record: Record, answers: Mapping[str, Any]) -> None:
+    for question_id, answer in answers.items():
+        question = fold.questions[question_id]
+        path = "/questions" + pointer([question_id]) + "/answer"
+        _note(fold, record, path, question.answer, answer)
+        question.answer, question.answered_by = answer, record.by
+
+
+def _finish(fold: Fold, record: Record) -> None:
+    _take_common(fold, record)
+    _set_run_status(fold, record, record.body["outcome"])
+    fold.summary = record.body.get("summary", "")
+    fold.paused_by_person = fold.status == "paused" and record.body.get("by_person", False)
+
+
+def _pin(fold: Fold, record: Record) -> None:
+    number = record.body["checkpoint"]
+    if number in fold.checkpoints:
+        fold.checkpoints[number].pinned = record.body["pinned"]
+
+
+def _prune(fold: Fold, record: Record) -> None:
+    fold.rewritten = True
+    for number in record.body["checkpoints"]:
+        if number in fold.checkpoints:
+            fold.checkpoints[number].pruned = True
+
+
+def _restore(fold: Fold, record: Record) -> None:
+    fold.rewritten = True
+    for number in record.body["checkpoints"]:
+        if number in fold.checkpoints:
+            fold.checkpoints[number].pruned = False
+
+
+def _acknowledge(fold: Fold, record: Record) -> None:
+    for conflict_id in record.body.get("conflicts", ()):
+        fold.conflicts.pop(conflict_id, None)
+    if record.body.get("damage"):
+        fold.is_damaged = fold.doubts_all = False
+        fold.problems.clear()
+        fold.missing.clear()
+
+
+_HANDLERS: dict[str, Callable[[Fold, Record], None]] = {
+    "save": _save,
+    "done": _done,
+    "begin": _begin,
+    "release": _release,
+    "resolve": _resolve,
+    "reopen": _reopen,
+    "edit": _edit,
+    "ask": _ask,
+    "answer": _answer,
+    "finish": _finish,
+    "pin": _pin,
+    "prune": _prune,
+    "restore": _restore,
+    "acknowledge": _acknowledge,
+}

@@ -1,0 +1,89 @@
+"""Make a state fit a budget: what fits comes whole, the rest by name and size, fetched on demand.
+
+A cut value is `{"$cut": bytes, "path": "/findings"}`; sent back, it means unchanged.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast_storage.core import strict_json
+from holdfast_storage.core.delta import MISSING, at, path_of
+from holdfast_storage.core.errors import InvalidValue
+from holdfast_storage.core.strict_json import JsonObject, is_array, is_object, pointer
+
+RESERVED = ("$cut", "$enc")
+
+
+def cut(value: Any, budget: int, path: tuple[str, ...] = ()) -> Any:
+    """Give `value` in at most `budget` bytes of JSON, as much of it whole as will fit."""
+    size = len(strict_json.encode(value))
+    if size <= budget:
+        return value
+    if not is_object(value):
+        return _placeholder(size, path)
+    sizes = {key: len(strict_json.encode(child)) for key, child in value.items()}
+    shown = {key: _smaller(value[key], sizes[key], (*path, key)) for key in value}
+    spare = budget - len(strict_json.encode(shown))
+    if spare < 0:
+        return _placeholder(size, path)
+    return _filled(value, shown, sizes, spare, path)
+
+
+def _filled(
+    value: JsonObject, shown: JsonObject, sizes: dict[str, int], spare: int, path: tuple[str, ...]
+) -> JsonObject:
+    """Spend what is spare on the small values first, then on a part of the large ones."""
+    for key in sorted(sizes, key=lambda key: sizes[key]):
+        if shown[key] is value[key]:
+            continue
+        placeholder = len(strict_json.encode(shown[key]))
+        shown[key] = cut(value[key], spare + placeholder, (*path, key))
+        spare -= len(strict_json.encode(shown[key])) - placeholder
+    return shown
+
+
+def _smaller(child: Any, size: int, path: tuple[str, ...]) -> Any:
+    placeholder = _placeholder(size, path)
+    return child if size <= len(strict_json.encode(placeholder)) else placeholder
+
+
+def _placeholder(size: int, path: tuple[str, ...]) -> JsonObject:
+    return {"$cut": size, "path": pointer(path)}
+
+
+def is_cut(value: Any) -> bool:
+    """Say whether this stands for a value that was cut."""
+    return is_object(value) and "$cut" in value
+
+
+def uncut(value: Any, base: JsonObject, where: str) -> Any:
+    """Put back, from `base`, the values whose placeholders were sent; refuse other reserved keys."""
+    if is_array(value):
+        items = [uncut(item, base, where) for item in value]
+        return value if all(map(_is, items, value)) else items
+    if not is_object(value):
+        return value
+    if "$cut" in value:
+        return _original(value, base, where)
+    if "$enc" in value:
+        raise InvalidValue(where, "the key $enc is reserved")
+    changed = {key: uncut(child, base, where) for key, child in value.items()}
+    return value if all(map(_is, changed.values(), value.values())) else changed
+
+
+def _is(one: Any, other: Any) -> bool:
+    return one is other
+
+
+def _original(placeholder: JsonObject, base: JsonObject, where: str) -> Any:
+    path = placeholder.get("path")
+    if not isinstance(path, str) or set(placeholder) - {"$cut", "path"}:
+        raise InvalidValue(where, "the key $cut is reserved")
+    try:
+        original = at(base, path_of(path))
+    except ValueError:
+        original = MISSING
+    if original is MISSING:
+        raise InvalidValue(where, f"there is nothing at {path} that was cut")
+    return original

@@ -1,0 +1,110 @@
+"""What every decision is given from outside: the time, who asks, what they remember."""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from datetime import datetime
+from hashlib import sha256
+from typing import Any
+
+from holdfast_storage.core.errors import InvalidValue, RunClosed, TooLarge, Unknown
+from holdfast_storage.core.fold import Fold
+from holdfast_storage.core.limits import Settings
+from holdfast_storage.core.records import Draft
+from holdfast_storage.core.strict_json import JsonObject
+from holdfast_storage.core.times import stamp
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The moment and the surroundings of one decision."""
+
+    now: datetime
+    id: str  # a fresh random word; becomes the record's id
+    by: str
+    process: str
+    workspace_id: str
+    settings: Settings = field(default_factory=Settings)
+    gone: AbstractSet[str] = frozenset()  # processes known to be dead
+    is_person: bool = False
+
+
+@dataclass(slots=True)
+class Belief:
+    """What one caller holds to be true of one task: never a merge result, only what it saw or said."""
+
+    run: int = 0
+    told: int = 0  # the revision of the last load, or one given by the caller
+    state: JsonObject | None = None  # what it loaded, with what it submitted since laid over it
+    shown: set[str] = field(default_factory=set[str])  # keys of the state it has seen or said
+    own: set[str] = field(default_factory=set[str])  # ids of its records since `told`
+    met: int = 0  # the revision of its first answer: before that it remembered nothing
+    heard: int = 0  # up to here other agents' changes were in some answer
+    claims: dict[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The record to write, if any, and what was found on the way to it."""
+
+    draft: Draft | None
+    found: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+def draft(context: Context, op: str, body: JsonObject, *, opens: bool = False) -> Draft:
+    """Make a record of this moment."""
+    return Draft(context.id, stamp(context.now), context.by, op, body, opens)
+
+
+def opens_run(fold: Fold, belief: Belief) -> bool:
+    """Say whether this write is the first of a run; refuse it if it comes too late for the last."""
+    if fold.run == 0:
+        return True
+    if not fold.is_closed:
+        return False
+    if belief.told < fold.closed_seq:
+        raise RunClosed(fold.task, fold.run, fold.finished_by)
+    return True
+
+
+def opening_fields(fold: Fold) -> JsonObject:
+    """Give what the first record of the next run carries over from the last."""
+    return {"run": fold.run + 1, "checkpoint_before": fold.checkpoint}
+
+
+def require_task(fold: Fold) -> None:
+    """Refuse what makes sense only for a task that exists."""
+    if fold.run == 0:
+        raise Unknown("task", fold.task)
+
+
+def require_open_run(fold: Fold) -> None:
+    """Refuse what makes sense only in a run that goes on."""
+    require_task(fold)
+    if fold.is_closed:
+        raise RunClosed(fold.task, fold.run, fold.finished_by)
+
+
+def check_text(text: str, where: str, context: Context) -> str:
+    """Refuse a text that is too long or no text at all."""
+    size = len(_utf8(text, where))
+    if size > context.settings.limits.text_bytes:
+        raise TooLarge(where, size, context.settings.limits.text_bytes)
+    return text
+
+
+def _utf8(text: str, where: str) -> bytes:
+    if type(text) is not str:
+        raise InvalidValue(where, "it must be text")
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidValue(where, "it contains half of a surrogate pair") from error
+
+
+def idempotency_key(context: Context, fold: Fold, run: int, step: str) -> str:
+    """Give the key that stays the same for a step until somebody reopens it."""
+    known = fold.steps.get(step) if run == fold.run else None
+    parts = (context.workspace_id, fold.task, run, step, known.reopened if known else 0)
+    return sha256("\x00".join(map(str, parts)).encode()).hexdigest()[:32]

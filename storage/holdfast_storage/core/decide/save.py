@@ -1,0 +1,149 @@
+"""Decide on a save: a numbered checkpoint, in full or as changes, or the one that is there already."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from holdfast_storage.core import delta, ids, strict_json
+from holdfast_storage.core.decide.context import (
+    Belief,
+    Context,
+    Decision,
+    check_text,
+    draft,
+    opening_fields,
+    opens_run,
+)
+from holdfast_storage.core.decide.state import (
+    StateChange,
+    StateRequest,
+    change_state,
+    lost_values,
+)
+from holdfast_storage.core.errors import InvalidValue, TooLarge
+from holdfast_storage.core.fold import Fold
+from holdfast_storage.core.strict_json import JsonObject
+
+# A full save is due when the changes since the last one exceed this many times its size: so storage
+# grows with what changed, and no checkpoint is rebuilt from more than a few times its own size.
+_CHANGES_PER_FULL = 4
+
+
+@dataclass(frozen=True, slots=True)
+class SaveRequest:
+    """A save as it was asked for; empty means unchanged, a single space clears."""
+
+    state: StateRequest = field(default_factory=StateRequest)
+    goal: str = ""
+    next: str = ""
+    plan: Sequence[str] = ()
+    total: int = 0
+    label: str = ""
+    milestone: bool = False
+    refs: Sequence[JsonObject] = ()
+    restored_from: int = 0
+
+
+def decide_save(fold: Fold, request: SaveRequest, belief: Belief, context: Context) -> Decision:
+    """Number the checkpoint and choose how to write it."""
+    opens = opens_run(fold, belief)
+    change = change_state(fold, request.state, belief, context, opens=opens)
+    body = _where_it_stands(fold, request, context, opens=opens)
+    found = {"change": change, "opens": opens}
+    if not opens and _is_the_newest(fold, request, change, body):
+        return Decision(None, found | {"checkpoint": fold.checkpoint})
+    number = fold.checkpoint + 1
+    saved: JsonObject = {
+        "run": fold.run + 1 if opens else fold.run,
+        **(opening_fields(fold) if opens else {}),
+        "checkpoint": number,
+        **_named(request),
+        **body,
+        **_written(fold, change.value, opens=opens),
+    }
+    if change.clashes:
+        saved["conflicts"] = lost_values(change.clashes, fold, context)
+    return Decision(draft(context, "save", saved, opens=opens), found | {"checkpoint": number})
+
+
+def _where_it_stands(
+    fold: Fold, request: SaveRequest, context: Context, *, opens: bool
+) -> JsonObject:
+    """Give the fields beside the state that this save changes."""
+    limits = context.settings.limits
+    body = changed_texts(fold, {"goal": request.goal, "next": request.next}, context, opens=opens)
+    if request.plan:
+        body["plan"] = check_plan(fold, request.plan, context, opens=opens)
+    if request.total:
+        if type(request.total) is not int or not 0 < request.total <= limits.steps:
+            raise InvalidValue("total", f"it must be a whole number from 1 to {limits.steps:,}")
+        body["total"] = request.total
+    if request.refs:
+        body["refs"] = list(request.refs)
+    return body
+
+
+def changed_texts(
+    fold: Fold, texts: dict[str, str], context: Context, *, opens: bool
+) -> JsonObject:
+    """Give the texts that are new; empty means unchanged, a single space clears."""
+    body: JsonObject = {}
+    for name, text in texts.items():
+        new = "" if text == " " else check_text(text, name, context)
+        if text and new != ("" if opens else getattr(fold, name)):
+            body[name] = new
+    return body
+
+
+def check_plan(fold: Fold, plan: Sequence[str], context: Context, *, opens: bool) -> list[str]:
+    """Refuse names that no step may have, and more of them than a run may have."""
+    limits = context.settings.limits
+    if isinstance(plan, str):
+        raise InvalidValue("plan", "it must be a list of step names")
+    if len(plan) > limits.plan_at_once:
+        raise TooLarge("plan", len(plan), limits.plan_at_once)
+    for name in plan:
+        ids.check_id("step", name)
+    if not opens and len(fold.steps) + len(plan) > limits.steps:
+        count = len(fold.steps.keys() | set(plan))
+        if count > limits.steps:
+            raise TooLarge("steps", count, limits.steps)
+    return list(plan)
+
+
+def _named(request: SaveRequest) -> JsonObject:
+    named: JsonObject = {}
+    if request.label:
+        named["label"] = ids.check_id("label", request.label)
+    if request.milestone:
+        named["milestone"] = True
+    if request.restored_from:
+        named["restored_from"] = request.restored_from
+    return named
+
+
+def _is_the_newest(fold: Fold, request: SaveRequest, change: StateChange, body: JsonObject) -> bool:
+    """Say whether the newest checkpoint is this very save: nothing lies between and nothing differs."""
+    newest = fold.checkpoints.get(fold.checkpoint)
+    if newest is None or newest.seq != fold.seq or not newest.readable or request.restored_from:
+        return False
+    if change.clashes or (body and body != {"plan": body.get("plan")}):
+        return False
+    known_plan = set(body.get("plan", ())) <= fold.steps.keys()
+    same_name = request.label in ("", newest.label) and request.milestone in (
+        False,
+        newest.milestone,
+    )
+    return known_plan and same_name and strict_json.same(change.value, fold.checkpoint_state)
+
+
+def _written(fold: Fold, state: JsonObject, *, opens: bool) -> JsonObject:
+    """Write the state in full, or as changes from the checkpoint before."""
+    if opens or fold.needs_full or fold.checkpoint not in fold.checkpoints:
+        return {"state": state}
+    changes = delta.diff(fold.checkpoint_state, state)
+    size = fold.changes_bytes + len(strict_json.encode(changes))
+    if size > _CHANGES_PER_FULL * fold.full_bytes:
+        return {"state": state}
+    return {"from": fold.checkpoint, "changes": changes}

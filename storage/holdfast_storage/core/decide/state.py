@@ -1,0 +1,135 @@
+"""What becomes of the state when a caller sends some: merged by path, nothing lost unnoticed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast_storage.core import merge, strict_json
+from holdfast_storage.core.cuts import uncut
+from holdfast_storage.core.decide.context import Belief, Context
+from holdfast_storage.core.delta import MISSING
+from holdfast_storage.core.errors import InvalidValue, LoadFirst, TooLarge, WouldDrop
+from holdfast_storage.core.fold import Fold
+from holdfast_storage.core.merge import Clash
+from holdfast_storage.core.strict_json import JsonObject, pointer
+
+
+@dataclass(frozen=True, slots=True)
+class StateRequest:
+    """The part of a save or a step that touches the state."""
+
+    state: JsonObject | None = None
+    replace: bool = False
+    append: Mapping[str, list[Any]] | None = None
+    # The state at the revision the caller says it builds on, in place of what it believes.
+    base: JsonObject | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StateChange:
+    """The state as it will be, what the caller now believes, and what stood in the way."""
+
+    value: JsonObject
+    believed: JsonObject | None
+    clashes: tuple[Clash, ...] = ()
+    repeats: tuple[Clash, ...] = ()
+
+
+def change_state(
+    fold: Fold, request: StateRequest, belief: Belief, context: Context, *, opens: bool
+) -> StateChange:
+    """Merge what the caller sends into what is there."""
+    current: JsonObject = {} if opens else fold.state
+    base = _base(fold, request, belief, opens=opens)
+    wanted, added = base, 0
+    repeats: tuple[Clash, ...] = ()
+    if request.state is not None:
+        added += _size(request.state, "state", context)
+        patch = uncut(request.state, base, "state")
+        wanted = patch if request.replace else merge.merge_patch(base, patch)
+        repeats = merge.repeats(base, current, patch, nulls_remove=not request.replace)
+    if request.replace:
+        _refuse_to_drop_unseen(fold.task, current, wanted, belief)
+    merged = merge.three_way(base, current, wanted, prefer="current")
+    value, believed = merged.value, wanted
+    if request.append:
+        added += _size(dict(request.append), "append", context)
+        value = merge.append(value, request.append)
+        believed = merge.append(believed, _fitting(believed, request.append))
+    _check_total(value, 2 if opens else fold.state_bytes, added, context)
+    knows = opens or request.state is not None or belief.state is not None
+    return StateChange(value, believed if knows else None, merged.clashes, repeats)
+
+
+def _base(fold: Fold, request: StateRequest, belief: Belief, *, opens: bool) -> JsonObject:
+    if opens:
+        return {}
+    if request.base is not None:
+        return request.base
+    if belief.state is not None and belief.run == fold.run:
+        return belief.state
+    if request.state is not None and fold.checkpoints:
+        raise LoadFirst(fold.task, fold.checkpoint)
+    # Nobody saved yet, or only an append was sent, which fits whatever is there.
+    return fold.state if request.state is None else {}
+
+
+def _fitting(believed: JsonObject, additions: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
+    """Leave out what the caller's own memory has no list for: it is not sure of that key anyway."""
+    return {
+        key: items for key, items in additions.items() if isinstance(believed.get(key, []), list)
+    }
+
+
+def _refuse_to_drop_unseen(
+    task: str, current: JsonObject, wanted: JsonObject, belief: Belief
+) -> None:
+    unseen = [key for key in current if key not in wanted and key not in belief.shown]
+    if unseen:
+        raise WouldDrop(task, unseen)
+
+
+def _size(value: JsonObject, where: str, context: Context) -> int:
+    limits = context.settings.limits
+    if type(value) is not dict:
+        raise InvalidValue(where, "it must be a JSON object")
+    return len(
+        strict_json.check(value, where, max_bytes=limits.state_bytes, max_depth=limits.depth)
+    )
+
+
+def _check_total(value: JsonObject, before: int, added: int, context: Context) -> None:
+    """Encode the whole state only if the sum of what was added could be over the limit."""
+    limit = context.settings.limits.state_bytes
+    if before + added <= limit:
+        return
+    size = len(strict_json.encode(value))
+    if size > limit:
+        raise TooLarge("state", size, limit)
+
+
+def lost_values(clashes: tuple[Clash, ...], fold: Fold, context: Context) -> list[JsonObject]:
+    """Describe the values that did not make it, as they stand in a record."""
+    return [
+        {
+            "id": f"{context.id[:8]}-{number}",
+            "path": "/state" + pointer(clash.path),
+            "kept_by": last_writer(fold, "/state" + pointer(clash.path)),
+            "lost_by": context.by,
+            "file": f"conflicts/{context.id[:8]}-{number}.json",
+            **({} if clash.wanted is MISSING else {"lost": clash.wanted}),
+        }
+        for number, clash in enumerate(clashes, 1)
+    ]
+
+
+def last_writer(fold: Fold, path: str) -> str:
+    """Say who wrote the value that is there, as far as the fold remembers."""
+    for changed in reversed(fold.changes):
+        if changed.path == path or path.startswith(changed.path + "/"):
+            return changed.by
+        if changed.path.startswith(path + "/"):
+            return changed.by
+    return fold.updated_by

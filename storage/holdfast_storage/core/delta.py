@@ -1,0 +1,159 @@
+"""Say what changed between two states, so that keeping a save costs what changed and no more.
+
+States are never altered in place: an old and a new one share what did not change, and where they
+share there is nothing to look for.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast_storage.core.strict_json import JsonObject, is_array, is_object, pointer, same
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["MISSING", "Changes", "Missing", "apply", "at", "diff", "path_of", "pointer"]
+
+Changes = dict[str, Any]
+"""As it stands in the journal: `{"set": {"/a": 1}, "add": {"/list": [2]}, "drop": ["/b"]}`."""
+
+
+class Missing(Enum):
+    """The type of `MISSING`; an enum, because its member stays the same one when it is copied."""
+
+    MISSING = "missing"
+
+
+MISSING: Final = Missing.MISSING
+"""Stands for a value that is not there, which null would not: null is a value."""
+
+_PARTS: Final[dict[str, type]] = {"set": dict, "add": dict, "drop": list}
+_BAD_ESCAPE = re.compile("~(?![01])")
+_INDEX = re.compile("0|[1-9][0-9]{0,17}")
+
+
+def path_of(pointer: str) -> tuple[str, ...]:
+    """Read a JSON Pointer; ValueError if it is none."""
+    if not pointer:
+        return ()
+    if not pointer.startswith("/") or _BAD_ESCAPE.search(pointer):
+        raise ValueError(f"{pointer[:80]!a} is not a JSON Pointer such as /totals/pages")
+    return tuple(key.replace("~1", "/").replace("~0", "~") for key in pointer[1:].split("/"))
+
+
+def at(value: Any, path: Sequence[str]) -> Any:
+    """Give what lies at a path, through objects by key and lists by index, or MISSING."""
+    for key in path:
+        if is_object(value):
+            value = value.get(key, MISSING)
+        elif is_array(value) and _INDEX.fullmatch(key) and int(key) < len(value):
+            value = value[int(key)]
+        else:
+            return MISSING
+    return value
+
+
+def diff(old: JsonObject, new: JsonObject) -> Changes:
+    """Give the changes that make `new` of `old`; nothing changed is `{}`."""
+    changes: Changes = {"set": {}, "add": {}, "drop": []}
+    _note_changes(old, new, "", changes)
+    return {part: noted for part, noted in changes.items() if noted}
+
+
+def _note_changes(old: JsonObject, new: JsonObject, above: str, changes: Changes) -> None:
+    for key, now in new.items():
+        before = old.get(key, MISSING)
+        if before is now:
+            continue
+        here = above + pointer([key])
+        if is_object(before) and is_object(now):
+            _note_changes(before, now, here, changes)
+        elif _only_grew(before, now):
+            changes["add"][here] = now[len(before) :]
+        elif not same(before, now):
+            changes["set"][here] = now
+    changes["drop"].extend(above + pointer([key]) for key in old if key not in new)
+
+
+def _only_grew(before: Any, now: Any) -> bool:
+    if not is_array(before) or not is_array(now):
+        return False
+    return len(before) < len(now) and same(before, now[: len(before)])
+
+
+def apply(value: JsonObject, changes: Changes) -> JsonObject:
+    """Make the changed state, sharing with `value` all that did not change; `value` stays as it is.
+
+    ValueError if the changes are not changes to this value.
+    """
+    _check_form(changes)
+    if not any(changes.values()):
+        return value
+    result = _Copy(value)
+    for where in changes.get("drop", ()):
+        result.drop(where)
+    for where, new in changes.get("set", {}).items():
+        result.set(where, new)
+    for where, items in changes.get("add", {}).items():
+        result.add(where, items)
+    return result.root
+
+
+def _check_form(changes: Changes) -> None:
+    for part, content in changes.items():
+        is_right_kind = type(content) is _PARTS.get(part)
+        if not is_right_kind or not all(isinstance(where, str) for where in content):
+            raise ValueError(f"changes cannot have the part {part[:80]!a} in this form")
+
+
+class _Copy:
+    """A copy that comes about only along the paths that are altered, each object once."""
+
+    def __init__(self, value: JsonObject) -> None:
+        self.root = dict(value)
+        # By id, and held so that no id is given out again while we go by it.
+        self._own = {id(self.root): self.root}
+
+    def set(self, where: str, new: Any) -> None:
+        holder, key = self._holder(where)
+        holder[key] = new
+
+    def add(self, where: str, items: Any) -> None:
+        holder, key = self._holder(where)
+        before = holder.get(key)
+        if not is_array(before) or not is_array(items):
+            raise _unfit(where)
+        holder[key] = [*before, *items]
+
+    def drop(self, where: str) -> None:
+        holder, key = self._holder(where)
+        if key not in holder:
+            raise _unfit(where)
+        del holder[key]
+
+    def _holder(self, where: str) -> tuple[JsonObject, str]:
+        path = path_of(where)
+        if not path:
+            raise _unfit(where)
+        holder = self.root
+        for key in path[:-1]:
+            below = holder.get(key)
+            if not is_object(below):
+                raise _unfit(where)
+            holder[key] = self._owned(below)
+            holder = holder[key]
+        return holder, path[-1]
+
+    def _owned(self, found: JsonObject) -> JsonObject:
+        if id(found) in self._own:
+            return found
+        copy = dict(found)
+        self._own[id(copy)] = copy
+        return copy
+
+
+def _unfit(where: Any) -> ValueError:
+    return ValueError(f"the change at {where[:80]!a} does not fit the value")

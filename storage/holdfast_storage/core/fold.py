@@ -1,0 +1,224 @@
+"""A run as its records tell it: what is done, what is planned, what the agent knows.
+
+It is moved forward by `advance`. It never keeps results, only where they lie, so that a million
+finished steps cost a little memory each and the next step costs what the first did.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from holdfast_storage.core.records import Place
+from holdfast_storage.core.strict_json import JsonObject
+from holdfast_storage.core.times import moment
+
+FINISHED = frozenset({"done", "skipped"})
+CLOSED = frozenset({"done", "abandoned"})
+
+# How many changes by others a fold remembers for callers that have not been told yet.
+_CHANGES_KEPT = 512
+_RECENT_STEPS = 20
+
+
+@dataclass(slots=True)
+class Step:
+    """Where one step stands. `place` is the record that holds its result."""
+
+    status: str = "pending"
+    attempts: int = 0
+    reopened: int = 0
+    at: str = ""
+    by: str = ""
+    place: Place | None = None
+    # Somebody looked at this step after the journal was damaged: it is pending and not in doubt.
+    cleared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Who is at work on a step, and until when without a word."""
+
+    id: str
+    by: str
+    process: str
+    at: str
+    until: datetime
+
+
+@dataclass(slots=True)
+class Checkpoint:
+    """A numbered save: where it lies and which earlier one it leans on (0: none)."""
+
+    number: int
+    seq: int
+    at: str
+    by: str
+    place: Place
+    run: int
+    label: str = ""
+    milestone: bool = False
+    pinned: bool = False
+    leans_on: int = 0
+    pruned: bool = False
+    readable: bool = True
+    digest: str = ""
+    restored_from: int = 0
+
+
+@dataclass(slots=True)
+class Question:
+    """Something a person must answer before the agent goes on."""
+
+    id: str
+    question: str
+    options: tuple[str, ...]
+    step: str
+    asked_at: str
+    asked_by: str
+    expires_at: str = ""
+    answer: Any = None
+    answered_by: str = ""
+
+    def is_expired(self, now: datetime) -> bool:
+        """Say whether its time ran out without an answer."""
+        return self.answer is None and bool(self.expires_at) and moment(self.expires_at) <= now
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """One value that somebody changed, for those who remember the old one."""
+
+    seq: int
+    id: str  # of the record, by which a caller knows its own
+    by: str
+    path: str
+    old: Any
+    new: Any
+
+
+@dataclass(slots=True)
+class Conflict:
+    """A value that did not make it; it lies in `file` until somebody acknowledges it."""
+
+    id: str
+    path: str
+    kept_by: str
+    lost_by: str
+    file: str
+    at: str
+
+
+@dataclass(frozen=True, slots=True)
+class IngestedEdit:
+    """A person's saved file that is in the journal already."""
+
+    seq: int
+    base: int
+    digest: str
+    mtime_ns: int
+    place: Place
+
+
+@dataclass(slots=True)
+class Fold:
+    """One task and its open run; with `keeps_history` the checkpoints of closed runs as well."""
+
+    task: str
+    keeps_history: bool = False
+    seq: int = 0
+    opened_seq: int = 0  # the first record of the run
+    run: int = 0
+    status: str = "active"
+    paused_by_person: bool = False
+    finished_by: str = ""
+    closed_seq: int = 0
+    summary: str = ""
+    updated_at: str = ""
+    updated_by: str = ""
+    goal: str = ""
+    next: str = ""
+    total: int = 0
+    refs: dict[str, JsonObject] = field(default_factory=dict[str, JsonObject])
+    extra: JsonObject = field(default_factory=dict[str, Any])
+
+    state: JsonObject = field(default_factory=dict[str, Any])
+    state_bytes: int = 2  # never less than what the state would take
+    checkpoint: int = 0
+    checkpoints: dict[int, Checkpoint] = field(default_factory=dict[int, Checkpoint])
+    checkpoint_state: JsonObject = field(default_factory=dict[str, Any])
+    full_bytes: int = 0  # of the last save that held the state in full
+    changes_bytes: int = 0  # of everything since
+    needs_full: bool = True
+    # Prune took the last save's state: what changes it has nothing to change until the next save.
+    state_pruned: bool = False
+
+    steps: dict[str, Step] = field(default_factory=dict[str, Step])
+    order: list[str] = field(default_factory=list[str])
+    unfinished: OrderedDict[str, None] = field(default_factory=OrderedDict[str, None])
+    alike: dict[str, str] = field(default_factory=dict[str, str])
+    claims: dict[str, Claim] = field(default_factory=dict[str, Claim])
+    counts: dict[str, int] = field(default_factory=dict[str, int])
+    last_done: str = ""
+    recent_steps: deque[tuple[str, str, str]] = field(
+        default_factory=lambda: deque[tuple[str, str, str]](maxlen=_RECENT_STEPS)
+    )
+
+    questions: dict[str, Question] = field(default_factory=dict[str, Question])
+    conflicts: dict[str, Conflict] = field(default_factory=dict[str, Conflict])
+    changes: deque[Changed] = field(default_factory=lambda: deque[Changed](maxlen=_CHANGES_KEPT))
+    edits: dict[int, list[IngestedEdit]] = field(default_factory=dict[int, list[IngestedEdit]])
+    edited_paths: dict[str, int] = field(default_factory=dict[str, int])  # path → mtime_ns
+    edit_warnings: list[str] = field(default_factory=list[str])
+    boots: dict[str, str] = field(default_factory=dict[str, str])  # boot id → last seen at
+
+    problems: list[str] = field(default_factory=list[str])
+    missing: set[int] = field(default_factory=set[int])
+    is_damaged: bool = False
+    rewritten: bool = False  # places remembered from before may be wrong
+    # A record is missing, and it may have been any step's: whatever is pending is in doubt.
+    doubts_all: bool = False
+
+    # --- reading it off -----------------------------------------------------------------------
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the run is over, so that the next one starts fresh."""
+        return self.status in CLOSED
+
+    def status_at(self, now: datetime) -> str:
+        """Give the task's status at this moment: nobody waits for a question whose time ran out."""
+        if self.status == "waiting" and not self.open_questions(now):
+            return "active"
+        return self.status
+
+    def open_questions(self, now: datetime) -> list[Question]:
+        """List what a person still has to answer."""
+        return [
+            question
+            for question in self.questions.values()
+            if question.answer is None and not question.is_expired(now)
+        ]
+
+    def status_of(self, name: str, now: datetime, gone: AbstractSet[str]) -> str:
+        """Give a step's status at this moment: a claim that nobody keeps leaves a doubt."""
+        step = self.steps.get(name)
+        if step is None:
+            return "in_doubt" if self.doubts_all else "pending"
+        if step.status == "running":
+            claim = self.claims[name]
+            return "in_doubt" if claim.until <= now or claim.process in gone else "running"
+        if step.status == "pending" and self.doubts_all and not step.cleared:
+            return "in_doubt"
+        return step.status
+
+    def processes_at_work(self) -> set[str]:
+        """Name the processes whose claims count only while they live."""
+        return {claim.process for claim in self.claims.values()}
+
+    def count(self, status: str) -> int:
+        """Give how many steps have this recorded status."""
+        return self.counts.get(status, 0)

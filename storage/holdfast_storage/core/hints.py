@@ -1,0 +1,50 @@
+"""One sentence for the agent about what to do next; never a word that somebody else wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+CHANGED = (
+    "Somebody changed what you remember: see changes; your memory of those values is wrong, "
+    "these are right. "
+)
+CONFLICTS = (
+    "What you sent for the paths in conflicts was not saved, because somebody else changed them "
+    "first; your values lie in conflicts/. Load, then save again if you insist. "
+)
+STOP = "A person paused this task: stop now, and go on only after a person sets it to active. "
+ATTEMPTS = (
+    "This step was tried {attempts} times: mark it failed, or ask a person, rather than try again. "
+)
+
+
+def about(*, changes: Sequence[object], conflicts: Sequence[object], is_paused: bool) -> str:
+    """Say what comes before anything else."""
+    return (
+        (STOP if is_paused else "")
+        + (CHANGED if changes else "")
+        + (CONFLICTS if conflicts else "")
+    )
+
+
+def after_step(next_step: str, *, unfinished: int) -> str:
+    """Say how to go on after a step."""
+    if next_step:
+        return "Go on with next_step."
+    if unfinished:
+        return "What is left is running, failed or in doubt: load_checkpoint lists it."
+    return "Nothing planned is left: plan more, or call finish_task."
+
+
+def in_doubt(*, core_only: bool) -> str:
+    """Say how a doubt is settled."""
+    if core_only:
+        return (
+            "A step in doubt was begun and never confirmed. Do not repeat it: a person settles it "
+            "in plan of state.json (done or pending) or with holdfast resolve. "
+        )
+    return (
+        "A step in doubt was begun and never confirmed: do not just repeat it. Call begin_step for "
+        "a claim, look whether its effect happened, then mark_step_done with the claim, or "
+        "begin_step with claim and retry=true. "
+    )

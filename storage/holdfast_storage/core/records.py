@@ -1,0 +1,133 @@
+"""One operation is one record, one line, one seq; a line certifies itself by its crc."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from zlib import crc32
+
+from holdfast_storage.core import strict_json
+
+OPS = frozenset(
+    {
+        *("save", "done", "begin", "release", "resolve", "reopen", "edit", "ask", "answer"),
+        *("finish", "pin", "prune", "restore", "fork", "acknowledge"),
+    }
+)
+
+_ENVELOPE = frozenset({"seq", "id", "at", "by", "op", "opens", "boot", "crc"})
+_CRC_LENGTH = len(b',"crc":"01234567"}')
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a line lies, so that it can be read again without looking for it."""
+
+    segment: int
+    offset: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """An operation that was decided on and has no place in the order yet.
+
+    `opens` says that it is the first of a run: engines keep it where a cold reader finds it
+    without reading the runs before.
+    """
+
+    id: str
+    at: str
+    by: str
+    op: str
+    body: Mapping[str, Any]
+    opens: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """An operation that happened. `body` holds the operation's own fields."""
+
+    seq: int
+    id: str
+    at: str
+    by: str
+    op: str
+    body: Mapping[str, Any]
+    opens: bool = False
+    boot: str = ""
+    place: Place = field(default=Place(0, 0, 0), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedLine:
+    """A complete line that is not believed, with whatever of it could still be made out."""
+
+    place: Place
+    problem: str
+    seq: int | None = None
+    op: str = ""
+    step: str = ""
+    checkpoint: int | None = None
+
+
+Entry = Record | DamagedLine
+
+
+def encode_line(seq: int, draft: Draft, boot: str = "") -> bytes:
+    """Write a record as one line, newline included."""
+    line: dict[str, Any] = {
+        "seq": seq,
+        "id": draft.id,
+        "at": draft.at,
+        "by": draft.by,
+        "op": draft.op,
+    }
+    if draft.opens:
+        line["opens"] = True
+    if boot:
+        line["boot"] = boot
+    line.update(draft.body)
+    open_ended = strict_json.encode(line)[:-1]
+    return b'%b,"crc":"%08x"}\n' % (open_ended, crc32(open_ended))
+
+
+def decode_line(line: bytes, place: Place) -> Entry:
+    """Read a line (without its newline), believing only what its crc confirms."""
+    open_ended = line[:-_CRC_LENGTH]
+    if line[-_CRC_LENGTH:] != b',"crc":"%08x"}' % crc32(open_ended):
+        return _damaged(line, place, "its crc does not fit")
+    try:
+        found = strict_json.decode(line)
+        return Record(
+            seq=found["seq"],
+            id=found["id"],
+            at=found["at"],
+            by=found["by"],
+            op=found["op"],
+            body={key: value for key, value in found.items() if key not in _ENVELOPE},
+            opens=found.get("opens", False),
+            boot=found.get("boot", ""),
+            place=place,
+        )
+    except (ValueError, KeyError, TypeError):
+        return _damaged(line, place, "it is not a record")
+
+
+def _damaged(line: bytes, place: Place, problem: str) -> DamagedLine:
+    try:
+        found = strict_json.decode(line)
+    except ValueError:
+        return DamagedLine(place, "it does not parse")
+    if not strict_json.is_object(found):
+        return DamagedLine(place, problem)
+    seq, step, checkpoint = found.get("seq"), found.get("step"), found.get("checkpoint")
+    return DamagedLine(
+        place,
+        problem,
+        seq=seq if type(seq) is int else None,
+        op=str(found.get("op", "")),
+        step=step if isinstance(step, str) else "",
+        checkpoint=checkpoint if type(checkpoint) is int else None,
+    )

@@ -1,0 +1,384 @@
+"""Let nothing but plain JSON in, whoever wrote it, so that whatever was kept can be read again."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import deque
+from itertools import chain
+from math import isfinite
+from typing import TYPE_CHECKING, Any, NoReturn, TypeGuard
+
+import pydantic_core
+
+from holdfast_storage.core.errors import InvalidValue, TooLarge, Unreadable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+JsonObject = dict[str, Any]
+
+MAX_DEPTH = 64
+# In its file a state stands one level below the top; the deepest one allowed must be readable there.
+_FILE_DEPTH = MAX_DEPTH + 1
+# Python and pydantic_core read integers of up to 4,300 digits.
+_FILE_DIGITS = 4300
+_VALUE_DIGITS = 4000
+_TOO_LONG = 10**_VALUE_DIGITS
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def is_object(value: object) -> TypeGuard[JsonObject]:
+    """Say whether a JSON value is an object."""
+    return type(value) is dict
+
+
+def is_array(value: object) -> TypeGuard[list[Any]]:
+    """Say whether a JSON value is an array."""
+    return type(value) is list
+
+
+def pointer(path: Sequence[str]) -> str:
+    """Write a path as a JSON Pointer (RFC 6901): `("a/b", "c")` is `/a~1b/c`."""
+    return "".join("/" + key.replace("~", "~0").replace("/", "~1") for key in path)
+
+
+# --- our own lines ----------------------------------------------------------------------------
+
+
+def encode(value: Any) -> bytes:
+    """Write a value that was checked before, as compact UTF-8."""
+    return pydantic_core.to_json(value)
+
+
+def decode(raw: bytes) -> Any:
+    """Read what `encode` wrote, every number exactly; ValueError for anything that is not JSON."""
+    return pydantic_core.from_json(raw, allow_inf_nan=False)
+
+
+def pretty(value: Any) -> bytes:
+    """Write a value for people: indented, keys in the order given, newline at the end."""
+    return pydantic_core.to_json(value, indent=2) + b"\n"
+
+
+def same(a: object, b: object) -> bool:
+    """Say whether two JSON values are equal; 1, 1.0 and true are not, the order of keys is no matter.
+
+    What the two share is not looked into.
+    """
+    if a is b:
+        return True
+    kind = type(a)
+    if kind is not type(b):
+        return False
+    if kind is dict:
+        return _same_members(a, b)
+    if kind is list:
+        return _same_items(a, b)
+    # -0.0 == 0.0, yet they are written differently.
+    return a == b and (kind is not float or a != 0 or str(a) == str(b))
+
+
+def _same_members(a: Any, b: Any) -> bool:
+    return len(a) == len(b) and all(key in b and same(value, b[key]) for key, value in a.items())
+
+
+# Two values of one of these kinds are the same if they are equal.
+_EXACT = frozenset({str, int, bool, type(None)})
+
+
+def _same_items(a: Any, b: Any) -> bool:
+    if len(a) != len(b):
+        return False
+    kinds = list(map(type, a))
+    if _EXACT.issuperset(kinds):
+        # In C, which matters for long lists.
+        return bool(a == b) and kinds == list(map(type, b))
+    return all(x is y or same(x, y) for x, y in zip(a, b, strict=True))
+
+
+# --- values that agents and programs give -----------------------------------------------------
+
+_PLAIN = frozenset({*_EXACT, float, list, dict})
+_INSTEAD = {
+    "bytes": "use text, for example base64",
+    "date": "use text in ISO 8601",
+    "datetime": "use text in ISO 8601",
+    "frozenset": "use a list",
+    "set": "use a list",
+    "tuple": "use a list",
+}
+
+
+def check(value: Any, where: str, *, max_bytes: int, max_depth: int = MAX_DEPTH) -> bytes:
+    """Encode a value, or refuse it and name the place in it that is not plain JSON.
+
+    `where` is what the caller calls the value ("state"); places are named as "state/totals/pages".
+    """
+    _check_levels(value, where, max_bytes, max_depth)
+    try:
+        raw = encode(value)
+    except pydantic_core.PydanticSerializationError:
+        _refuse(value, where, max_depth)
+    if len(raw) > max_bytes:
+        raise TooLarge(where, len(raw), max_bytes)
+    return raw
+
+
+def _check_levels(value: Any, where: str, max_bytes: int, max_depth: int) -> None:
+    """Look at all values of one depth together: C does the looping, and no depth can exhaust a stack."""
+    level: list[Any] = [value]
+    count = 0
+    for depth in range(max_depth + 1):
+        kinds = set(map(type, level))
+        objects = list(filter(is_object, level)) if dict in kinds else []
+        arrays = list(filter(is_array, level)) if list in kinds else []
+        too_deep = depth == max_depth and (objects or arrays)
+        if too_deep or not _is_plain(level, kinds, objects):
+            _refuse(value, where, max_depth)
+        count += sum(map(len, objects)) + sum(map(len, arrays))
+        # Each takes two bytes at least, with its comma or bracket. A program can name one list
+        # a million times over, so this is asked before the next level is gathered.
+        if 2 * count > max_bytes:
+            raise TooLarge(where, 2 * count, max_bytes)
+        level = list(chain.from_iterable(item.values() for item in objects))
+        level.extend(chain.from_iterable(arrays))
+        if not level:
+            return
+
+
+def _is_plain(level: list[Any], kinds: set[type], objects: list[JsonObject]) -> bool:
+    if not kinds <= _PLAIN:
+        return False
+    if float in kinds and not all(isfinite(item) for item in level if type(item) is float):
+        return False
+    if int in kinds:
+        integers = [item for item in level if type(item) is int]
+        if _is_too_long(max(integers)) or _is_too_long(min(integers)):
+            return False
+    return set(map(type, chain.from_iterable(objects))) <= {str}
+
+
+def _is_too_long(number: int) -> bool:
+    return not -_TOO_LONG < number < _TOO_LONG
+
+
+def _refuse(value: Any, where: str, max_depth: int) -> NoReturn:
+    """Name the place that `check` stumbled over."""
+    for path, item in _places(value):
+        if problem := _problem_of(item, len(path), max_depth):
+            raise InvalidValue(where + _shortened(pointer(path), 200), problem)
+    raise AssertionError(f"{where} was refused and nothing in it is wrong")
+
+
+def _places(value: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Go level by level, as `check` did, so as not to look at more than it did."""
+    yield (), value
+    waiting: deque[tuple[tuple[str, ...], Any]] = deque([((), value)])
+    while waiting:
+        path, holder = waiting.popleft()
+        for key, item in _members(holder):
+            yield (here := (*path, str(key))), item
+            if is_object(item) or is_array(item):
+                waiting.append((here, item))
+
+
+def _members(holder: object) -> Iterable[tuple[object, Any]]:
+    if is_object(holder):
+        return holder.items()
+    return enumerate(holder) if is_array(holder) else ()
+
+
+def _problem_of(item: object, depth: int, max_depth: int) -> str:
+    kind = type(item)
+    if kind not in _PLAIN:
+        advice = _INSTEAD.get(kind.__name__, "use None, bool, int, float, str, list or dict itself")
+        return f"{kind.__name__} is not plain JSON; {advice}"
+    if kind in (dict, list) and depth >= max_depth:
+        return f"nested more than {max_depth} levels deep; make it flatter"
+    if is_object(item):
+        return next((problem for key in item if (problem := _key_problem(key))), "")
+    if isinstance(item, float) and not isfinite(item):
+        return f"{item} is not JSON; use null or text"
+    if isinstance(item, int) and _is_too_long(item):
+        return f"an integer of more than {_VALUE_DIGITS:,} digits; use text"
+    if isinstance(item, str) and _SURROGATE.search(item):
+        return "half a surrogate pair is not text; send the whole character or remove it"
+    return ""
+
+
+def _key_problem(key: object) -> str:
+    if type(key) is not str:
+        return f"a key is of type {type(key).__name__}; use str itself"
+    if _SURROGATE.search(key):
+        return f"the key {key[:80]!a} has half a surrogate pair; remove it"
+    return ""
+
+
+def _shortened(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[:limit] + "…"
+
+
+# --- files that people write ------------------------------------------------------------------
+
+_STRING = r'"(?:[^"\\]++|\\.)*+"?+'  # the end is optional: an unclosed one must not be tried again
+_NO_BRACKETS = re.compile(rf'(?:{_STRING}|[^\[\]{{}}"]++)++', re.DOTALL)
+# As `json` reads them, garbage behind them left aside.
+_NUMBER = r"NaN|-?Infinity|-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][-+]?[0-9]++)?+"
+_TOKEN = re.compile(rf"{_STRING}|[\[\]{{}}]|{_NUMBER}", re.DOTALL)
+_COLON = re.compile(r"\s*:")
+_SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+class _Refused(Exception):
+    """`json` came across something that is not for us; it cannot tell where."""
+
+
+def parse_object(raw: bytes) -> JsonObject:
+    """Read a file that people may have edited, or raise Unreadable with line and column."""
+    text = _text_of(raw)
+    try:
+        if _is_too_deep(text):
+            raise _Refused
+        found: Any = json.loads(
+            text,
+            object_pairs_hook=_object_of,
+            parse_constant=_float_of,
+            parse_float=_float_of,
+            parse_int=_integer_of,
+        )
+    except json.JSONDecodeError as error:
+        raise Unreadable(_in_plain_words(error), error.lineno, error.colno) from error
+    except _Refused:
+        _raise_first_fault(text)
+        raise AssertionError("the file was refused and nothing in it is wrong") from None
+    # Most such escapes are halves of whole pairs: some programs write emoji so.
+    if _SURROGATE_ESCAPE.search(text) and not _is_text_throughout(found):
+        _raise_first_fault(text)
+    if not is_object(found):
+        start = len(text) - len(text.lstrip())
+        raise _unreadable("the file must hold an object: { … }", text, start)
+    return found
+
+
+def _is_text_throughout(value: Any) -> bool:
+    try:
+        encode(value)
+    except pydantic_core.PydanticSerializationError:
+        return False
+    return True
+
+
+def _text_of(raw: bytes) -> str:
+    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise Unreadable("the file is in UTF-16; save it as UTF-8", 1, 1)
+    if b"\0" in raw[:4]:
+        problem = "the file has zero bytes: it is damaged or in UTF-16; save it as UTF-8"
+        raise Unreadable(problem, 1, 1)
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        good = error.object[: error.start].decode()
+        problem = f"the byte 0x{error.object[error.start]:02x} is not UTF-8; save the file as UTF-8"
+        raise _unreadable(problem, good, len(good)) from error
+    if not text.strip():
+        raise Unreadable("the file is empty", 1, 1)
+    return text
+
+
+def _unreadable(problem: str, text: str, index: int) -> Unreadable:
+    line = text.count("\n", 0, index) + 1
+    return Unreadable(problem, line, index - text.rfind("\n", 0, index))
+
+
+def _is_too_deep(text: str) -> bool:
+    """Ask before parsing, because a parser that nests too deep dies of RecursionError."""
+    if text.count("[") + text.count("{") <= _FILE_DEPTH:
+        return False
+    depth = 0
+    for bracket in _NO_BRACKETS.sub("", text):
+        depth += 1 if bracket in "[{" else -1
+        if depth > _FILE_DEPTH:
+            return True
+    return False
+
+
+def _object_of(pairs: list[tuple[str, Any]]) -> JsonObject:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise _Refused
+    return found
+
+
+def _float_of(token: str) -> float:
+    number = float(token)
+    if not isfinite(number):
+        raise _Refused
+    return number
+
+
+def _integer_of(token: str) -> int:
+    if len(token) > _FILE_DIGITS and _number_problem(token):
+        raise _Refused
+    return int(token)
+
+
+def _number_problem(token: str) -> str:
+    digits = token.removeprefix("-")
+    if not digits.isdigit():
+        return "" if isfinite(float(token)) else f"{_shortened(token, 80)} is not a number in JSON"
+    if len(digits) > _FILE_DIGITS:
+        return f"an integer of more than {_FILE_DIGITS:,} digits; write it as text"
+    return ""
+
+
+def _in_plain_words(error: json.JSONDecodeError) -> str:
+    """Name the slips that people make most often; the parser's own words do for the rest."""
+    before, rest = error.doc[: error.pos].rstrip(), error.doc[error.pos :]
+    if rest.startswith(("}", "]")) and before.endswith(","):
+        return f"there is a comma too many before this {rest[0]}"
+    if rest.startswith(("//", "/*", "#")):
+        return "JSON has no comments; remove this one"
+    if rest.startswith("'"):
+        return "text stands in double quotes in JSON"
+    return error.msg[:1].lower() + error.msg[1:]
+
+
+def _raise_first_fault(text: str) -> None:
+    """Go through the tokens of a file that `json` would not have, for the line and column."""
+    keys_of_open: list[set[str]] = []  # for each open bracket; those of a list stay empty
+    for token in _TOKEN.finditer(text):
+        problem = _fault_of(token, keys_of_open)
+        if problem:
+            raise _unreadable(problem, text, token.start())
+
+
+def _fault_of(token: re.Match[str], keys_of_open: list[set[str]]) -> str:
+    word = token[0]
+    if word in "[{":
+        keys_of_open.append(set())
+        too_deep = len(keys_of_open) > _FILE_DEPTH
+        return f"nested more than {_FILE_DEPTH} levels deep" if too_deep else ""
+    if word in "]}":
+        del keys_of_open[-1:]
+        return ""
+    if word.startswith('"'):
+        is_key = _COLON.match(token.string, token.end()) is not None
+        return _string_problem(word, keys_of_open[-1] if is_key and keys_of_open else None)
+    return _number_problem(word)
+
+
+def _string_problem(word: str, keys: set[str] | None) -> str:
+    try:
+        content: str = json.loads(word)
+    except json.JSONDecodeError:
+        return ""  # there is a fault further down that counts more, or else `json` had named this
+    if _SURROGATE.search(content):
+        return "half a surrogate pair is not text; write the whole character or remove it"
+    if keys is None:
+        return ""
+    if content in keys:
+        return f"the key {_shortened(word, 80)} appears twice in one object; remove one of them"
+    keys.add(content)
+    return ""
