@@ -1,0 +1,1 @@
+"""Where journals and views are kept: each engine keeps the promises of `base`."""

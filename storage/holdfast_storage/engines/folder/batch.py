@@ -1,0 +1,96 @@
+"""A batch of operations: decided one after the other, written together, accepted after one flush."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast_storage.core.errors import NotSaved
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from holdfast_storage.core.records import Entry, Record
+    from holdfast_storage.engines.base import Operation
+    from holdfast_storage.engines.folder.journal import Journal
+    from holdfast_storage.engines.folder.lines import Numbered
+
+
+class Batch:
+    """Operations of one task under its lock, with everything they may have to see."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        fresh: list[Numbered],
+        read_again: Callable[[int], list[Numbered]],
+        refuse_if_replaced: Callable[[int], None],
+    ) -> None:
+        self._journal = journal
+        self._drafting = journal.drafting()
+        self._entries, self._read_again = fresh, read_again
+        self._refuse_if_replaced = refuse_if_replaced
+        # `_entries` holds everything after this seq.
+        self._since = fresh[0][0] - 1 if fresh else journal.seq
+        self._verdicts: list[Record | Exception | None] = []
+        # For each verdict, how many chunks must be durable before it may be told.
+        self._rests_on: list[int] = []
+
+    def decide(self, operation: Operation) -> None:
+        """Let one operation decide; its refusal is its own."""
+        try:
+            known = operation.known
+            self._refuse_if_replaced(known)
+            draft = operation.decide(self._shown(known))
+            record = None if draft is None else self._drafting.add(draft)
+        except Exception as refusal:  # noqa: BLE001 - whatever it is, it is the caller's
+            self._verdicts.append(refusal)
+        else:
+            self._verdicts.append(record)
+            if record is not None:
+                self._entries.append((record.seq, record))
+        self._rests_on.append(len(self._drafting.chunks))
+
+    def _shown(self, known: int) -> Sequence[Entry]:
+        if known >= self._drafting.seq:
+            return []
+        if known < self._since:
+            drafted = [one for one in self._entries if one[0] > self._journal.seq]
+            self._entries = self._read_again(known) + drafted
+            self._since = known
+        return [entry for seq, entry in self._entries if seq > known]
+
+    def written(self) -> list[Record | Exception | None]:
+        """Write and flush; what rests on anything that could not be is NotSaved."""
+        moved: dict[int, Record] = {}
+        for number, chunk in enumerate(self._drafting.chunks):
+            try:
+                written = self._journal.write(chunk)
+            except NotSaved as failure:
+                return self._told(moved, number, failure)
+            moved |= {record.seq: record for record in written.records}
+        return self._told(moved, len(self._drafting.chunks), None)
+
+    def _told(
+        self, moved: dict[int, Record], durable: int, failure: NotSaved | None
+    ) -> list[Record | Exception | None]:
+        told: list[Record | Exception | None] = []
+        for verdict, rests_on in zip(self._verdicts, self._rests_on, strict=True):
+            if failure is not None and rests_on > durable:
+                # Also a refusal: it may have been made because of a record that is not there now.
+                told.append(failure)
+            elif verdict is None or isinstance(verdict, Exception):
+                told.append(verdict)
+            else:
+                told.append(moved[verdict.seq])
+        return told
+
+
+def accept(operation: Operation, verdict: Record | Exception | None) -> Exception | None:
+    """Tell an operation what became of it; what goes wrong in there is its caller's to see."""
+    if isinstance(verdict, Exception):
+        return verdict
+    try:
+        operation.accept(verdict)
+    except Exception as error:  # noqa: BLE001 - a bug of one caller is not its neighbours'
+        return error
+    return None

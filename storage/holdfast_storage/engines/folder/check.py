@@ -1,0 +1,233 @@
+"""Verify a workspace without touching it; repairing sets aside what is wrong and deletes nothing."""
+
+from __future__ import annotations
+
+import stat
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from holdfast_storage.core import strict_json
+from holdfast_storage.core.errors import HoldfastError, Unreadable, UnsafeFile
+from holdfast_storage.core.ids import folder_name
+from holdfast_storage.core.records import DamagedLine, Place, Record, decode_line
+from holdfast_storage.engines.base import Finding
+from holdfast_storage.engines.folder import names
+from holdfast_storage.engines.folder.files import Disk, open_folder, read_file
+from holdfast_storage.engines.folder.kept import Kept
+from holdfast_storage.engines.folder.lock import GATE, LOCK
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holdfast_storage.engines.folder.workspace_folder import WorkspaceFolder
+
+# Temporary files this old were left by a process that died.
+_ABANDONED_SECONDS = 3600.0
+_SUBFOLDERS = (names.JOURNAL, "checkpoints", "conflicts", "quarantine")
+
+
+class Checker:
+    """Looks through all of a workspace."""
+
+    def __init__(self, disk: Disk, workspace: WorkspaceFolder, *, repair: bool) -> None:
+        self._disk, self._workspace, self._repair = disk, workspace, repair
+
+    def findings(self) -> list[Finding]:
+        """Give everything that is not as it should be."""
+        root = self._workspace.root_folder()
+        if root is None:
+            return []
+        found = [*self._settings(root), *self._mode(root, "")]
+        tasks = self._workspace.tasks_folder()
+        for name in sorted(self._disk.listdir(tasks)) if tasks is not None else []:
+            assert tasks is not None
+            found += self._task(tasks, name)
+        return found
+
+    # --- the workspace ------------------------------------------------------------------------
+
+    def _settings(self, root: int) -> Iterator[Finding]:
+        try:
+            settings = self._workspace.settings()
+        except Unreadable as error:
+            yield Finding(names.SETTINGS, error.problem, line=error.line)
+            return
+        except (OSError, HoldfastError) as error:
+            yield Finding(names.SETTINGS, str(error))
+            return
+        has_tasks = names.TASKS in self._disk.listdir(root)
+        # Without it each process would think up its own, and idempotency keys would change.
+        if has_tasks and settings and not isinstance(settings.get("workspace", ""), str):
+            yield Finding(names.SETTINGS, "workspace must be the text that Holdfast wrote there")
+
+    def _mode(self, fd: int, path: str) -> Iterator[Finding]:
+        mode = stat.S_IMODE(self._disk.fstat(fd).st_mode)
+        if mode & 0o077:
+            yield Finding(path or ".", f"others may enter it (mode {mode:o})", "take that away")
+            if self._repair:
+                self._disk.chmod(fd, mode & ~0o077)
+
+    # --- one task -----------------------------------------------------------------------------
+
+    def _task(self, tasks: int, name: str) -> list[Finding]:
+        path = f"{names.TASKS}/{name}"
+        try:
+            folder = open_folder(self._disk, name, at=tasks)
+        except (OSError, UnsafeFile):
+            return [Finding(path, "is not a folder; tasks are folders")]
+        try:
+            return list(_TaskCheck(self._disk, folder, name, repair=self._repair).findings())
+        except OSError as error:
+            return [Finding(path, f"cannot be read ({error.strerror or error})", task=name)]
+        finally:
+            self._disk.close(folder)
+
+
+class _TaskCheck:
+    """Looks through one task's folder."""
+
+    def __init__(self, disk: Disk, folder: int, name: str, *, repair: bool) -> None:
+        self._disk, self._folder, self._name, self._repair = disk, folder, name, repair
+        self._path = f"{names.TASKS}/{name}"
+        self._task = name
+        self._seq = 0
+
+    def findings(self) -> Iterator[Finding]:
+        found = [*self._journal(), *self._files(), *self._view()]
+        # The true name is known only now.
+        for one in found:
+            yield Finding(one.file, one.problem, one.repair, self._task, one.line)
+
+    # --- files --------------------------------------------------------------------------------
+
+    def _files(self) -> Iterator[Finding]:
+        listed = self._disk.listdir(self._folder)
+        mode = stat.S_IMODE(self._disk.fstat(self._folder).st_mode)
+        if mode & 0o077:
+            yield Finding(self._path, f"others may enter it (mode {mode:o})", "take that away")
+            if self._repair:
+                self._disk.chmod(self._folder, mode & ~0o077)
+        has_records = names.JOURNAL in listed
+        for name in (GATE, LOCK):
+            if has_records and name not in listed:
+                yield Finding(f"{self._path}/{name}", "is missing; the next write makes it")
+        for name in sorted(listed):
+            yield from self._links(name)
+            if name.startswith(".new."):
+                yield from self._abandoned(name)
+
+    def _links(self, name: str) -> Iterator[Finding]:
+        with suppress(FileNotFoundError):
+            found = self._disk.stat(name, at=self._folder)
+            if name in _SUBFOLDERS:
+                if not stat.S_ISDIR(found.st_mode):
+                    yield Finding(f"{self._path}/{name}", "is not a folder")
+            elif name in (names.VIEW, GATE, LOCK, names.HEAD, names.LOADS) or names.is_leftover(
+                name
+            ):
+                if not stat.S_ISREG(found.st_mode):
+                    yield Finding(f"{self._path}/{name}", "is not a plain file (a link?)")
+                elif found.st_nlink > 1:
+                    yield Finding(
+                        f"{self._path}/{name}", "has another name elsewhere (a hard link)"
+                    )
+
+    def _abandoned(self, name: str) -> Iterator[Finding]:
+        with suppress(FileNotFoundError):
+            age = (self._disk.now_ns() - self._disk.stat(name, at=self._folder).st_mtime_ns) / 1e9
+            if age >= _ABANDONED_SECONDS:
+                aside = "move it to quarantine/"
+                yield Finding(f"{self._path}/{name}", "was left by a process that died", aside)
+                self._set_aside(name)
+
+    def _set_aside(self, name: str) -> None:
+        if self._repair:
+            raw = read_file(self._disk, name, at=self._folder)
+            Kept(self._disk, self._folder).keep("quarantine", name.lstrip("."), raw)
+            self._disk.unlink(name, at=self._folder)
+
+    def _view(self) -> Iterator[Finding]:
+        path = f"{self._path}/{names.VIEW}"
+        try:
+            strict_json.parse_object(read_file(self._disk, names.VIEW, at=self._folder))
+        except FileNotFoundError:
+            return
+        except Unreadable as error:
+            yield Finding(path, error.problem, "move it to quarantine/", line=error.line)
+            self._set_aside(names.VIEW)
+        except UnsafeFile:
+            return  # told of already
+
+    # --- the journal --------------------------------------------------------------------------
+
+    def _journal(self) -> Iterator[Finding]:
+        path = f"{self._path}/{names.JOURNAL}"
+        try:
+            folder = open_folder(self._disk, names.JOURNAL, at=self._folder)
+        except FileNotFoundError:
+            if names.VIEW in self._disk.listdir(self._folder):
+                yield Finding(path, "is missing, and with it everything that was recorded")
+            return
+        except UnsafeFile:
+            return
+        try:
+            yield from self._segments(folder, path)
+        finally:
+            self._disk.close(folder)
+
+    def _segments(self, folder: int, path: str) -> Iterator[Finding]:
+        numbers = sorted(filter(None, map(names.segment_number, self._disk.listdir(folder))))
+        for number, previous in zip(numbers, [0, *numbers], strict=False):
+            file = f"{path}/{names.segment_name(number)}"
+            if number != previous + 1:
+                yield Finding(file, f"segments {previous + 1} to {number - 1} are missing")
+            try:
+                raw = read_file(self._disk, names.segment_name(number), at=folder)
+            except UnsafeFile as error:
+                yield Finding(file, error.problem)
+                continue
+            yield from self._lines(raw, file, number)
+
+    def _lines(self, raw: bytes, file: str, number: int) -> Iterator[Finding]:
+        *whole, tail = raw.split(b"\n")
+        is_leading = True
+        for line, text in enumerate(whole, start=1):
+            entry = decode_line(text, Place(number, 0 if line == 1 else 1, len(text)))
+            if isinstance(entry, DamagedLine):
+                yield Finding(file, entry.problem, "copy it to quarantine/", line=line)
+                self._copy(f"{number:06d}-line-{line}.txt", text)
+                self._seq = max(self._seq + 1, min(entry.seq or 0, self._seq + 1))
+                continue
+            if line == 1:
+                yield from self._owner(entry, file)
+            # The first lines of a segment may repeat what could not be flushed in the one before.
+            if is_leading and entry.seq <= self._seq:
+                continue
+            is_leading = False
+            yield from self._order(entry, file, line)
+        if tail:
+            problem = "the last line was cut off; the next write mends it"
+            yield Finding(file, problem, "copy it to quarantine/", line=len(whole) + 1)
+            self._copy(f"{number:06d}-line-{len(whole) + 1}.txt", tail)
+
+    def _copy(self, name: str, text: bytes) -> None:
+        if self._repair:
+            Kept(self._disk, self._folder).keep("quarantine", name, text)
+
+    def _owner(self, first: Record, file: str) -> Iterator[Finding]:
+        task = first.body.get("task")
+        if not isinstance(task, str):
+            yield Finding(file, "its first line does not tell whose journal it is", line=1)
+        elif folder_name(task) != self._name:
+            yield Finding(file, f"belongs to the task {task[:80]!a}, not into this folder", line=1)
+        else:
+            self._task = task
+
+    def _order(self, entry: Record, file: str, line: int) -> Iterator[Finding]:
+        if entry.seq <= self._seq:
+            yield Finding(file, f"record {entry.seq} stands after record {self._seq}", line=line)
+        elif entry.seq > self._seq + 1:
+            yield Finding(
+                file, f"records {self._seq + 1} to {entry.seq - 1} are missing", line=line
+            )
+        self._seq = max(self._seq, entry.seq)

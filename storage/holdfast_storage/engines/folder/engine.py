@@ -1,0 +1,235 @@
+"""The folder engine's asynchronous face: one queue and at most one thread per task, one hop per commit."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from holdfast_storage.core.errors import NotSaved
+from holdfast_storage.engines.base import Capabilities, Finding, Head, Kind, Operation, Sighting
+from holdfast_storage.engines.folder import heads, names, watcher
+from holdfast_storage.engines.folder.check import Checker
+from holdfast_storage.engines.folder.files import Disk
+from holdfast_storage.engines.folder.limits import Limits
+from holdfast_storage.engines.folder.queue import CommitQueue
+from holdfast_storage.engines.folder.task_folder import TaskFolder
+from holdfast_storage.engines.folder.trash import Trash
+from holdfast_storage.engines.folder.workspace_folder import WorkspaceFolder
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from holdfast_storage.core.records import Draft, Entry, Place
+    from holdfast_storage.engines.base import Trashed
+
+T = TypeVar("T")
+
+
+class FolderEngine:
+    """Keeps a workspace as a folder of readable files, for any number of processes of one host."""
+
+    def __init__(self, workspace: WorkspaceFolder, disk: Disk, limits: Limits) -> None:
+        self._workspace, self._disk, self._limits = workspace, disk, limits
+        self._boot = disk.boot_id()
+        self._trash = Trash(disk, workspace)
+        self._pool = ThreadPoolExecutor(limits.threads, thread_name_prefix="holdfast")
+        self._tasks: dict[str, TaskFolder] = {}
+        self._queues: dict[str, CommitQueue] = {}
+        self._hot: OrderedDict[str, None] = OrderedDict()
+        self._mutex = Lock()
+        self._is_closed = False
+        self._closing = asyncio.Event()
+
+    @classmethod
+    def open(
+        cls,
+        root: Path,
+        *,
+        schema: bytes = b"",
+        readme: str = "",
+        settings: Mapping[str, Any] | None = None,
+        disk: Disk | None = None,
+        **times: Any,
+    ) -> FolderEngine:
+        """Open a workspace; a missing one is made on the first write.
+
+        `times` are fields of `Limits`. `settings` are what a new holdfast.json says besides its format.
+        """
+        disk = disk or Disk()
+        workspace = WorkspaceFolder(
+            disk, root.absolute(), schema=schema, readme=readme, settings=settings
+        )
+        return cls(workspace, disk, Limits(**times))
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities("folder", durable=True, shared=True, editable=True, watch=True)
+
+    @property
+    def workspace_id(self) -> str:
+        return self._workspace.workspace_id
+
+    @property
+    def process(self) -> str:
+        return self._workspace.process
+
+    async def close(self) -> None:
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._closing.set()
+        await asyncio.to_thread(self._close)
+
+    def _close(self) -> None:
+        self._pool.shutdown(wait=True)
+        for task in self._tasks.values():
+            task.close()
+        self._workspace.close()
+
+    # --- tasks --------------------------------------------------------------------------------
+
+    def _task(self, task: str) -> TaskFolder:
+        with self._mutex:
+            found = self._tasks.get(task)
+            if found is None:
+                found = TaskFolder(self._disk, self._workspace, task, self._limits, self._boot)
+                self._tasks[task] = found
+            return found
+
+    def _warm(self, task: str) -> None:
+        """Keep the descriptors of the tasks used last, and let go of others'."""
+        with self._mutex:
+            self._hot[task] = None
+            self._hot.move_to_end(task)
+            cold = (
+                [self._hot.popitem(last=False)[0]]
+                if len(self._hot) > self._limits.hot_tasks
+                else []
+            )
+        for name in cold:
+            self._tasks[name].close()
+
+    async def _in_thread(self, task: str, call: Callable[[TaskFolder], T]) -> T:
+        def work() -> T:
+            self._warm(task)
+            return call(self._task(task))
+
+        return await self._run(work)
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        if self._is_closed:
+            raise NotSaved("the workspace was closed")
+        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+
+    # --- the log ------------------------------------------------------------------------------
+
+    async def commit(self, task: str, operation: Operation) -> None:
+        if self._is_closed:
+            raise NotSaved("the workspace was closed")
+        queue = self._queues.get(task)
+        if queue is None:
+            queue = self._queues[task] = CommitQueue(
+                self._pool, lambda operations: self._commit(task, operations)
+            )
+        await queue.put(operation)
+
+    def _commit(self, task: str, operations: Sequence[Operation]) -> list[Exception | None]:
+        self._warm(task)
+        return self._task(task).commit(operations)
+
+    async def read(self, task: str, after: int) -> AsyncIterator[list[Entry]]:
+        portions = await self._in_thread(task, lambda folder: folder.read(after))
+        while (portion := await self._run(lambda: next(portions, None))) is not None:
+            yield portion
+
+    async def opening(self, task: str) -> int:
+        return await self._in_thread(task, lambda folder: folder.opening())
+
+    async def fetch(self, task: str, places: Sequence[Place]) -> list[Entry]:
+        return await self._in_thread(task, lambda folder: folder.fetch(places))
+
+    async def heads(self, cursor: str, limit: int) -> tuple[list[Head], str]:
+        return await self._run(lambda: self._heads(cursor, limit))
+
+    def _heads(self, cursor: str, limit: int) -> tuple[list[Head], str]:
+        tasks = self._workspace.tasks_folder()
+        return heads.listed(self._disk, tasks, cursor, limit) if tasks is not None else ([], "")
+
+    async def note_head(self, task: str, revision: int, summary: Mapping[str, Any]) -> None:
+        await self._in_thread(task, lambda folder: folder.note_head(revision, summary))
+
+    async def rewrite(self, task: str, lines: Mapping[int, Draft], label: str) -> str:
+        return await self._in_thread(task, lambda folder: folder.rewrite(lines, label, self._trash))
+
+    async def trash(self) -> list[Trashed]:
+        return await self._run(self._trash.listed)
+
+    async def restore(self, name: str) -> Trashed:
+        trashed = (await self._run(lambda: self._trash.taken(name))).trashed
+        await self._in_thread(trashed.task, lambda folder: folder.restore(name, self._trash))
+        await self._run(lambda: self._trash.remove(name))
+        return trashed
+
+    async def empty_trash(self, older_than_seconds: float) -> None:
+        await self._run(lambda: self._trash.empty(older_than_seconds))
+
+    # --- the view -----------------------------------------------------------------------------
+
+    def may_have_changed(self, task: str) -> bool:
+        return self._task(task).may_have_changed()
+
+    async def view(self, task: str) -> list[Sighting]:
+        return await self._in_thread(task, lambda folder: folder.view())
+
+    async def seen(self, task: str, sighting: Sighting) -> None:
+        if sighting.name == names.VIEW:
+            return self._task(task).seen(sighting)  # it only remembers
+        await self._in_thread(task, lambda folder: folder.seen(sighting))
+
+    async def swap_view(self, task: str, raw: bytes, revision: int) -> bool:
+        return await self._in_thread(task, lambda folder: folder.swap_view(raw, revision))
+
+    def view_rest(self, task: str) -> float:
+        return self._task(task).view_rest()
+
+    async def keep(self, task: str, kind: Kind, name: str, raw: bytes) -> str:
+        return await self._in_thread(task, lambda folder: folder.keep(kind, name, raw))
+
+    async def kept(self, task: str, kind: Kind) -> dict[str, bytes]:
+        return await self._in_thread(task, lambda folder: folder.kept(kind))
+
+    async def drop_checkpoint_view(self, task: str, name: str) -> None:
+        await self._in_thread(task, lambda folder: folder.drop_checkpoint_view(name))
+
+    # --- the surroundings ---------------------------------------------------------------------
+
+    async def log_load(self, task: str, line: Mapping[str, Any]) -> None:
+        await self._in_thread(task, lambda folder: folder.log_load(line))
+
+    async def loads(self, task: str) -> list[Mapping[str, Any]]:
+        return await self._in_thread(task, lambda folder: folder.loads())
+
+    def is_alive(self, process: str) -> bool:
+        return self._workspace.alive.is_alive(process, self._workspace.root_folder())
+
+    def watch(self) -> AsyncIterator[set[str]]:
+        return watcher.changes(self._workspace.root, self._task_in, self._closing)
+
+    def _task_in(self, folder: str) -> str | None:
+        """Find whose folder this is."""
+        for task in [*self._tasks.values()]:
+            if task.name == folder:
+                return task.task
+        tasks = self._workspace.tasks_folder()
+        return heads.task_in(self._disk, tasks, folder) if tasks is not None else None
+
+    async def check(self, repair: bool) -> list[Finding]:
+        checker = Checker(self._disk, self._workspace, repair=repair)
+        return await self._run(checker.findings)
+
+    async def settings(self) -> Mapping[str, Any]:
+        return await self._run(self._workspace.settings)

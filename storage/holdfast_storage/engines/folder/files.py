@@ -1,0 +1,438 @@
+"""The seam: every system call of the folder engine, and the few safe ways in which files are made.
+
+Nothing else in the engine touches the disk, the clock or a lock, so whoever passes in another `Disk`
+can record, delay, fail or crash any of it.
+"""
+
+from __future__ import annotations
+
+import _thread
+import ctypes
+import errno
+import fcntl
+import functools
+import os
+import secrets
+import signal
+import stat
+import sys
+import threading
+import time
+from contextlib import contextmanager, suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast_storage.core.errors import UnsafeFile
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+FOLDER_MODE = 0o700
+FILE_MODE = 0o600
+
+READ = os.O_RDONLY
+APPEND = os.O_RDWR | os.O_APPEND
+UPDATE = os.O_RDWR
+NEW = os.O_CREAT | os.O_EXCL
+FOLDER = os.O_RDONLY | os.O_DIRECTORY
+
+_IS_MACOS = sys.platform == "darwin"
+# fcntl.F_FULLFSYNC, which exists only there.
+_F_FULLFSYNC = 51
+_IS_LINUX = sys.platform == "linux"
+
+# These say "not on this system or this kind of disk", where others say what went wrong.
+_UNSUPPORTED = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EPERM})
+
+
+class ExchangeUnsupported(Exception):
+    """Two names cannot be exchanged in one go here."""
+
+
+class LeaseUnsupported(Exception):
+    """Nobody can tell here whether a file is open elsewhere."""
+
+
+class Disk:
+    """Thin methods, one system call each. `at` is the descriptor of a folder; None needs a whole path."""
+
+    # --- descriptors --------------------------------------------------------------------------
+
+    def open(self, name: str, flags: int, mode: int = FILE_MODE, *, at: int | None) -> int:
+        """Open a file, never through a link, never to be inherited by a child."""
+        return os.open(name, flags | os.O_CLOEXEC | os.O_NOFOLLOW, mode, dir_fd=at)
+
+    def close(self, fd: int) -> None:
+        """Close it."""
+        os.close(fd)
+
+    def pread(self, fd: int, size: int, offset: int) -> bytes:
+        """Read at a place."""
+        return os.pread(fd, size, offset)
+
+    def write(self, fd: int, raw: bytes) -> int:
+        """Write, at the end if it was opened so; answers how much went in, which may be less."""
+        return os.write(fd, raw)
+
+    def pwrite(self, fd: int, raw: bytes, offset: int) -> int:
+        """Write at a place."""
+        return os.pwrite(fd, raw, offset)
+
+    def truncate(self, fd: int, length: int) -> None:
+        """Cut a file off."""
+        os.ftruncate(fd, length)
+
+    def chmod(self, fd: int, mode: int) -> None:
+        """Set the mode whatever the umask says."""
+        os.fchmod(fd, mode)
+
+    def flush_data(self, fd: int) -> None:
+        """Make the bytes of a file, and its length, survive a power cut."""
+        if _IS_MACOS:
+            self.flush(fd)
+        else:
+            os.fdatasync(fd)
+
+    def flush(self, fd: int) -> None:
+        """Make a file or a folder survive a power cut."""
+        if _IS_MACOS:
+            try:
+                # There fsync leaves the bytes in the drive's cache.
+                fcntl.fcntl(fd, _F_FULLFSYNC)
+                return
+            except OSError as error:
+                if error.errno not in _UNSUPPORTED:
+                    raise
+        os.fsync(fd)
+
+    def fstat(self, fd: int) -> os.stat_result:
+        """Look at what is open."""
+        return os.fstat(fd)
+
+    # --- names --------------------------------------------------------------------------------
+
+    def stat(self, name: str, *, at: int | None) -> os.stat_result:
+        """Look at a name, never through a link."""
+        return os.stat(name, dir_fd=at, follow_symlinks=False)
+
+    def listdir(self, fd: int) -> list[str]:
+        """Name what lies in a folder."""
+        return os.listdir(fd)
+
+    def folders(self, fd: int) -> list[str]:
+        """Name the folders in a folder; the listing tells them apart, so this costs no more."""
+        with os.scandir(fd) as entries:
+            return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+
+    def mkdir(self, name: str, *, at: int | None) -> None:
+        """Make a folder that only its owner may enter."""
+        os.mkdir(name, FOLDER_MODE, dir_fd=at)
+
+    def rmdir(self, name: str, *, at: int) -> None:
+        """Remove an empty folder."""
+        os.rmdir(name, dir_fd=at)
+
+    def rename(self, old: str, new: str, *, at: int) -> None:
+        """Rename, replacing what has the new name."""
+        os.rename(old, new, src_dir_fd=at, dst_dir_fd=at)
+
+    def rename_new(self, old: str, new: str, *, at: int) -> None:
+        """Rename, or raise FileExistsError if something has the new name."""
+        try:
+            _rename_with(_NO_REPLACE, old, new, at)
+        except ExchangeUnsupported:
+            os.link(old, new, src_dir_fd=at, dst_dir_fd=at, follow_symlinks=False)
+            os.unlink(old, dir_fd=at)
+
+    def exchange(self, one: str, other: str, *, at: int) -> None:
+        """Exchange two names in one go, or raise ExchangeUnsupported."""
+        _rename_with(_EXCHANGE, one, other, at)
+
+    def link(self, old: str, new: str, *, at: int) -> None:
+        """Give a file a second name, or raise FileExistsError."""
+        os.link(old, new, src_dir_fd=at, dst_dir_fd=at, follow_symlinks=False)
+
+    def unlink(self, name: str, *, at: int) -> None:
+        """Take a name away."""
+        os.unlink(name, dir_fd=at)
+
+    # --- locks --------------------------------------------------------------------------------
+
+    def lock(self, fd: int, wait_seconds: float = 0.0, *, shared: bool = False) -> bool:
+        """Take the file's lock, first come first served; False if it could not be had in that time.
+
+        After waiting in vain the descriptor must be closed: its turn may still come, and would then
+        be taken for the lock of whoever else uses the same open file.
+        """
+        kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+        try:
+            fcntl.flock(fd, kind | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            return wait_seconds > 0 and _lock_in_turn(fd, kind, wait_seconds)
+
+    def unlock(self, fd: int) -> None:
+        """Let go of the file's lock."""
+        fcntl.flock(fd, fcntl.LOCK_UN)
+
+    @contextmanager
+    def alone_with(self, fd: int) -> Generator[bool, None, None]:
+        """Say whether nobody else has the file open; while this lasts an opener has to wait.
+
+        Raises LeaseUnsupported where that cannot be known.
+        """
+        if not _IS_LINUX:
+            raise LeaseUnsupported
+        # An opener who must wait makes the kernel signal us, by default with one that kills.
+        fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)
+        try:
+            fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        except OSError as error:
+            if error.errno not in (errno.EAGAIN, errno.EBUSY):
+                raise LeaseUnsupported from error
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+
+    # --- time and chance ----------------------------------------------------------------------
+
+    def now_ns(self) -> int:
+        """Give the time of day."""
+        return time.time_ns()
+
+    def monotonic(self) -> float:
+        """Give seconds that never go back."""
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        time.sleep(seconds)
+
+    def random_hex(self, count: int = 8) -> str:
+        """Give that many random bytes in hex."""
+        return secrets.token_hex(count)
+
+    def boot_id(self) -> str:
+        """Give a word that is this machine's until it starts again; it tells nothing about it."""
+        return sha256(_boot_word()).hexdigest()[:12]
+
+
+def _boot_word() -> bytes:
+    with suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_bytes()
+    # Elsewhere the moment it was started must do.
+    library, word = ctypes.CDLL(None), ctypes.create_string_buffer(16)
+    if hasattr(library, "sysctlbyname"):
+        library.sysctlbyname(b"kern.boottime", word, ctypes.byref(ctypes.c_size_t(16)), None, 0)
+    return word.raw
+
+
+# --- renaming with a flag, which Python does not offer ----------------------------------------
+
+_NO_REPLACE, _EXCHANGE = "no replace", "exchange"
+_LINUX_FLAGS = {_NO_REPLACE: 1, _EXCHANGE: 2}  # RENAME_NOREPLACE, RENAME_EXCHANGE
+_MACOS_FLAGS = {_NO_REPLACE: 4, _EXCHANGE: 2}  # RENAME_EXCL, RENAME_SWAP
+
+
+@functools.cache
+def _rename_function() -> tuple[Any, dict[str, int]]:
+    library = ctypes.CDLL(None, use_errno=True)
+    name, flags = ("renameatx_np", _MACOS_FLAGS) if _IS_MACOS else ("renameat2", _LINUX_FLAGS)
+    function: Any = getattr(library, name, None)
+    if function is not None:
+        function.argtypes = (
+            *(ctypes.c_int, ctypes.c_char_p) * 2,
+            ctypes.c_uint,
+        )
+    return function, flags
+
+
+def _rename_with(flag: str, old: str, new: str, at: int) -> None:
+    function, flags = _rename_function()
+    if function is None:
+        raise ExchangeUnsupported
+    if function(at, os.fsencode(old), at, os.fsencode(new), flags[flag]) == 0:
+        return
+    code = ctypes.get_errno()
+    if code in _UNSUPPORTED:
+        raise ExchangeUnsupported
+    raise OSError(code, os.strerror(code), old, None, new)
+
+
+# --- waiting for a lock, in turn and not for ever ---------------------------------------------
+
+
+# Whoever gave up leaves a thread behind until its turn comes, which is never while a stopped process
+# holds the lock. Beyond these many, waiting is no longer in turn.
+_turns = threading.BoundedSemaphore(64)
+
+
+def _lock_in_turn(fd: int, kind: int, wait_seconds: float) -> bool:
+    """Block in the kernel, whose queue is fair, in a thread that can be given up on.
+
+    A call that blocks cannot be told to stop, and asking again and again starves somebody: with 8 busy
+    processes the longest wait was 0.9 to 1.9 s.
+    """
+    # A second descriptor of the same open file: what is locked through one is locked through the
+    # other, and stays so until both are closed.
+    if not _turns.acquire(blocking=False):
+        return _ask_again_and_again(fd, kind, wait_seconds)
+    own = os.dup(fd)
+    has_lock: list[bool] = []
+    is_over = threading.Lock()
+    is_over.acquire()
+
+    def wait() -> None:
+        try:
+            fcntl.flock(own, kind)
+            has_lock.append(True)
+        finally:
+            os.close(own)
+            _turns.release()
+            is_over.release()
+
+    # Not threading.Thread, whose start waits for the thread to run: this is the contended path.
+    _thread.start_new_thread(wait, ())
+    is_over.acquire(timeout=wait_seconds)
+    # If the turn comes right now, it ends when the caller closes its descriptor.
+    return bool(has_lock)
+
+
+def _ask_again_and_again(fd: int, kind: int, wait_seconds: float) -> bool:
+    until = time.monotonic() + wait_seconds
+    while time.monotonic() < until:
+        time.sleep(0.01)
+        with suppress(BlockingIOError):
+            fcntl.flock(fd, kind | fcntl.LOCK_NB)
+            return True
+    return False
+
+
+# --- safe ways to open and make things --------------------------------------------------------
+
+
+def open_file(disk: Disk, name: str, flags: int, *, at: int, label: str = "") -> int:
+    """Open a regular file with one name only, or raise UnsafeFile; FileNotFoundError passes through."""
+    try:
+        # Without O_NONBLOCK a pipe in the place of a file would hold us for ever.
+        fd = disk.open(name, flags | os.O_NONBLOCK, at=at)
+    except OSError as error:
+        raise _as_unsafe(error, label or name) from error
+    try:
+        _refuse_unless_plain(disk.fstat(fd), label or name)
+    except BaseException:
+        disk.close(fd)
+        raise
+    return fd
+
+
+def _as_unsafe(error: OSError, label: str) -> Exception:
+    if error.errno in (errno.ELOOP, errno.EMLINK):
+        return UnsafeFile(label, "is a link")
+    if error.errno in (errno.EISDIR, errno.ENXIO, errno.ENODEV):
+        return UnsafeFile(label, "is not a file")
+    return error
+
+
+def _refuse_unless_plain(found: os.stat_result, label: str) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise UnsafeFile(label, "is not a file")
+    if found.st_nlink > 1:
+        raise UnsafeFile(label, "has another name elsewhere (a hard link)")
+
+
+def open_folder(disk: Disk, name: str, *, at: int | None, label: str = "") -> int:
+    """Open a folder that is no link, or raise UnsafeFile; FileNotFoundError passes through."""
+    try:
+        return disk.open(name, FOLDER, at=at)
+    except OSError as error:
+        # A link to a folder gives ENOTDIR on Linux and ELOOP elsewhere.
+        if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENOTDIR):
+            raise UnsafeFile(label or name, "is not a folder") from error
+        raise
+
+
+def make_folder(disk: Disk, name: str, *, at: int | None) -> bool:
+    """Make a folder unless it is there; the caller flushes what holds it."""
+    try:
+        disk.mkdir(name, at=at)
+    except FileExistsError:
+        return False
+    return True
+
+
+def new_file(disk: Disk, name: str, *, at: int, mode: int = FILE_MODE, flags: int = UPDATE) -> int:
+    """Make a file that must not exist yet, with exactly this mode."""
+    fd = disk.open(name, flags | NEW, mode, at=at)
+    try:
+        disk.chmod(fd, mode)
+    except BaseException:
+        disk.close(fd)
+        raise
+    return fd
+
+
+def write_all(disk: Disk, fd: int, raw: bytes) -> None:
+    """Write all of it, or raise OSError: a full disk shows as a short write first."""
+    if disk.write(fd, raw) != len(raw):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def write_new_file(disk: Disk, name: str, raw: bytes, *, at: int, mode: int = FILE_MODE) -> None:
+    """Make a file and flush it; if that fails nothing of it stays. The caller flushes the folder."""
+    fd = new_file(disk, name, at=at, mode=mode)
+    try:
+        write_all(disk, fd, raw)
+        disk.flush(fd)
+    except BaseException:
+        with suppress(OSError):
+            disk.unlink(name, at=at)
+        raise
+    finally:
+        disk.close(fd)
+
+
+def replace_file(disk: Disk, name: str, raw: bytes, *, at: int, mode: int = FILE_MODE) -> None:
+    """Replace a file that people do not edit, so that a reader sees the old bytes or the new ones."""
+    temporary = f".new.{disk.random_hex()}"
+    write_new_file(disk, temporary, raw, at=at, mode=mode)
+    disk.rename(temporary, name, at=at)
+    # The rename lives in the folder: without this a power cut may bring the old file back.
+    disk.flush(at)
+
+
+def read_fd(disk: Disk, fd: int, limit: int | None = None) -> bytes:
+    """Read a file from its beginning to its end, or as far as the limit."""
+    portions: list[bytes] = []
+    offset = 0
+    while limit is None or offset < limit:
+        size = 1 << 20 if limit is None else min(1 << 20, limit - offset)
+        portion = disk.pread(fd, size, offset)
+        if not portion:
+            break
+        portions.append(portion)
+        offset += len(portion)
+    return b"".join(portions)
+
+
+def read_file(disk: Disk, name: str, *, at: int, label: str = "") -> bytes:
+    """Read a whole file that is safe to read."""
+    fd = open_file(disk, name, READ, at=at, label=label)
+    try:
+        return read_fd(disk, fd)
+    finally:
+        disk.close(fd)
+
+
+@contextmanager
+def opened_folder(disk: Disk, name: str, *, at: int) -> Generator[int, None, None]:
+    """Have a folder open for a while."""
+    fd = open_folder(disk, name, at=at)
+    try:
+        yield fd
+    finally:
+        disk.close(fd)

@@ -1,0 +1,28 @@
+"""Times and sizes of the folder engine, as arguments, so that no test has to wait for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the engine waits for, and how large things grow."""
+
+    lock_wait_seconds: float = 5.0
+    segment_bytes: int = 4 << 20
+    # A person's file is read when it has held still.
+    settle_pause_seconds: float = 0.05
+    settled_after_seconds: float = 2.0
+    settle_attempts: int = 20
+    # A view is left alone while one of these holds.
+    young_view_seconds: float = 1.0
+    open_editor_seconds: float = 600.0
+    editor_poll_seconds: float = 2.0
+    missing_view_seconds: float = 10.0
+    # Where nobody can tell whether a displaced file is open, it is removed after this.
+    leftover_seconds: float = 10.0
+    view_bytes: int = 64 << 20
+    loads_bytes: int = 256 << 10
+    hot_tasks: int = 64
+    threads: int = 8

@@ -1,0 +1,125 @@
+"""One lock for one task: in turn, for a limited time, and never on a file that was replaced.
+
+The lock's file also holds a note of how far the journal is known to be flushed. The note is not
+flushed itself: after a power cut an older one only costs a flush too many.
+"""
+
+from __future__ import annotations
+
+import errno
+from contextlib import contextmanager, suppress
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from holdfast_storage.core.errors import Busy
+from holdfast_storage.engines.folder.files import UPDATE, Disk, new_file, open_file
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+GATE, LOCK = ".gate", ".lock"
+Note = tuple[int, int]
+
+_NOTE_LENGTH = len(b"000001 000000000000\n")
+
+
+class LockReplaced(Exception):
+    """The lock's file is not the one we have open: the folder was replaced, or somebody deleted it."""
+
+
+class TaskLock:
+    """The lock of one task's folder, for one thread of this process at a time.
+
+    Everybody waits at `.gate`, where the kernel keeps a queue; only its holder waits for `.lock`, and
+    lets go of the gate when it has it. Without the gate whoever just released the lock mostly
+    takes it again.
+    """
+
+    def __init__(self, disk: Disk, task: str, wait_seconds: float) -> None:
+        self._disk, self._task, self._wait_seconds = disk, task, wait_seconds
+        # A lock belongs to the open file, so it does not keep threads of one process apart.
+        self._threads = Lock()
+        self._gate = self._lock = -1
+
+    @contextmanager
+    def one_thread(self) -> Generator[None, None, None]:
+        """Keep the other threads of this process away."""
+        if not self._threads.acquire(timeout=self._wait_seconds):
+            raise Busy(self._task, self._wait_seconds)
+        try:
+            yield
+        finally:
+            self._threads.release()
+
+    def open(self, folder: int) -> None:
+        """Open the lock's files in a task's folder, made if need be."""
+        if self._lock < 0:
+            self._gate = self._open_one(GATE, folder)
+            self._lock = self._open_one(LOCK, folder)
+
+    def _open_one(self, name: str, folder: int) -> int:
+        try:
+            return open_file(self._disk, name, UPDATE, at=folder)
+        except FileNotFoundError:
+            with suppress(FileExistsError):
+                return new_file(self._disk, name, at=folder)
+            return open_file(self._disk, name, UPDATE, at=folder)
+
+    def close(self) -> None:
+        """Let go of the files."""
+        for fd in (self._gate, self._lock):
+            if fd >= 0:
+                self._disk.close(fd)
+        self._gate = self._lock = -1
+
+    @contextmanager
+    def held(self, path: str) -> Generator[None, None, None]:
+        """Hold the lock. `path` is the whole path of `.lock`, to see that it is still the same file."""
+        self._take()
+        try:
+            self._refuse_if_replaced(path)
+            yield
+        finally:
+            self._disk.unlock(self._lock)
+
+    def _take(self) -> None:
+        disk = self._disk
+        until = disk.monotonic() + self._wait_seconds
+        if not disk.lock(self._gate, self._wait_seconds):
+            self._give_up()
+        try:
+            has_lock = disk.lock(self._lock, max(0.0, until - disk.monotonic()))
+        finally:
+            disk.unlock(self._gate)
+        if not has_lock:
+            self._give_up()
+
+    def _give_up(self) -> None:
+        # Our turn may come later on these descriptors; closed, it passes at once.
+        self.close()
+        raise Busy(self._task, self._wait_seconds)
+
+    def _refuse_if_replaced(self, path: str) -> None:
+        ours = self._disk.fstat(self._lock)
+        try:
+            there = self._disk.stat(path, at=None)
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ENOTDIR):
+                raise
+            raise LockReplaced from error
+        if (ours.st_ino, ours.st_dev) != (there.st_ino, there.st_dev):
+            raise LockReplaced
+
+    # --- the note -----------------------------------------------------------------------------
+
+    def note(self) -> Note | None:
+        """Give the segment and length up to which the journal was flushed, if that is known."""
+        words = self._disk.pread(self._lock, _NOTE_LENGTH, 0).split()
+        if len(words) != 2 or not all(word.isdigit() for word in words):
+            return None
+        return int(words[0]), int(words[1])
+
+    def write_note(self, note: Note) -> None:
+        """Note what was flushed. If that fails, the next one who looks flushes once more."""
+        with suppress(OSError):
+            self._disk.pwrite(self._lock, b"%06d %012d\n" % note, 0)

@@ -1,0 +1,88 @@
+"""How far a journal goes, how far it was read, and the reading on from there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from holdfast_storage.core.records import Place
+from holdfast_storage.engines.folder import lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holdfast_storage.engines.folder.files import Disk
+    from holdfast_storage.engines.folder.lines import Numbered
+
+# A longer last line is compared by its end only; its crc is in there.
+COMPARED = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How far the journal goes: its newest segment and the length of that."""
+
+    segment: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """How far it was read, and what must still be there for that to hold."""
+
+    segment: int = 0
+    inode: int = 0
+    offset: int = 0
+    ending: bytes = b""  # the last bytes before `offset`
+    seq: int = 0
+    believed: int = 0
+    longest: int = 0  # the longest line of the segment
+
+
+class Progress:
+    """How far a reader has come while it walks through segments."""
+
+    def __init__(self, task: str, start: Reached) -> None:
+        self.reached = start
+        self.is_sure = True
+        self._numbering = lines.Numbering(task, start.seq, start.believed)
+
+    @property
+    def segment(self) -> int:
+        return self.reached.segment
+
+    @property
+    def inode(self) -> int:
+        return self.reached.inode
+
+    def through(self, disk: Disk, fd: int, number: int, extent: Extent) -> Iterator[list[Numbered]]:
+        """Go through the rest of one segment."""
+        found = disk.fstat(fd)
+        is_same = number == self.reached.segment and self.reached.inode in (0, found.st_ino)
+        if number == self.reached.segment and not is_same:
+            # Prune replaced it meanwhile: what was seen of it is passed over, its length is another.
+            self.is_sure = False
+        start = self.reached.offset if is_same else 0
+        ending, longest = (self.reached.ending, self.reached.longest) if is_same else (b"", 0)
+        end = extent.length if number == extent.segment else found.st_size
+        for portion in lines.lines_of(disk, fd, start, end):
+            fresh: list[Numbered] = []
+            for offset, raw in portion:
+                fresh += self._numbering.take(raw, Place(number, offset, len(raw)))
+                longest = max(longest, len(raw) + 1)
+            ending = (portion[-1][1] + b"\n")[-COMPARED:]
+            yield fresh
+        numbering = self._numbering
+        self.reached = Reached(
+            number,
+            found.st_ino,
+            max(start, end),
+            ending,
+            numbering.seq,
+            numbering.believed,
+            longest,
+        )
+
+    def end(self) -> list[Numbered]:
+        """Give what was held back."""
+        return self._numbering.end()

@@ -1,0 +1,373 @@
+"""Everything that happens in one task's folder, as plain calls: no thread, no event loop.
+
+The engine calls these from its worker threads; torture calls exactly these.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from holdfast_storage.core.errors import Damaged, HoldfastError, JournalReplaced, NotSaved
+from holdfast_storage.core.ids import folder_name
+from holdfast_storage.core.records import DamagedLine
+from holdfast_storage.engines.folder import heads, loads, names
+from holdfast_storage.engines.folder.batch import Batch, accept
+from holdfast_storage.engines.folder.files import FOLDER, Disk, make_folder, open_folder
+from holdfast_storage.engines.folder.journal import Journal
+from holdfast_storage.engines.folder.kept import Kept
+from holdfast_storage.engines.folder.lock import LOCK, LockReplaced, TaskLock
+from holdfast_storage.engines.folder.progress import Extent
+from holdfast_storage.engines.folder.rewriting import Rewriting
+from holdfast_storage.engines.folder.views import Views
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator, Mapping, Sequence
+
+    from holdfast_storage.core.records import Draft, Entry, Place, Record
+    from holdfast_storage.engines.base import Kind, Operation, Sighting
+    from holdfast_storage.engines.folder.limits import Limits
+    from holdfast_storage.engines.folder.lines import Numbered
+    from holdfast_storage.engines.folder.trash import Trash
+    from holdfast_storage.engines.folder.workspace_folder import WorkspaceFolder
+
+# How often a folder that somebody replaces underneath is opened anew before we give up.
+_ATTEMPTS = 5
+
+
+class TaskFolder:
+    """One task as it lies on the disk, seen by one process."""
+
+    def __init__(
+        self, disk: Disk, workspace: WorkspaceFolder, task: str, limits: Limits, boot: str
+    ) -> None:
+        self.task, self.name = task, folder_name(task)
+        self.path = f"{names.TASKS}/{self.name}"
+        self._disk, self._workspace, self._limits = disk, workspace, limits
+        whole_path = workspace.root / names.TASKS / self.name
+        self._lock_path = str(whole_path / LOCK)
+        self._lock = TaskLock(disk, task, limits.lock_wait_seconds)
+        self._folder = self._journal_folder = -1
+        self.journal = Journal(
+            disk,
+            task,
+            self._lock,
+            boot=boot,
+            segment_bytes=limits.segment_bytes,
+            quarantine=lambda name, raw: self._kept().keep("quarantine", name, raw),
+            flush_parents=self._flush_parents,
+        )
+        self._views = Views(disk, self, whole_path, limits)
+        # Whoever remembers a journal that was replaced is told so until it has begun anew.
+        self._is_replaced = False
+
+    # --- descriptors --------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Let go of descriptors; what was read stays remembered."""
+        with self._lock.one_thread():
+            self._close()
+
+    def _close(self) -> None:
+        self.journal.close()
+        self._lock.close()
+        for fd in (self._folder, self._journal_folder):
+            if fd >= 0:
+                self._disk.close(fd)
+        self._folder = self._journal_folder = -1
+
+    def _open(self, *, create: bool) -> bool:
+        """Open the folder; False if there is none and none was to be made."""
+        if self._journal_folder < 0:
+            tasks = self._workspace.prepare() if create else self._workspace.tasks_folder()
+            if tasks is None:
+                return False
+            try:
+                self._open_folders(tasks, create=create)
+            except FileNotFoundError:
+                self._close()
+                return False
+            self.journal.open(self._journal_folder)
+        self._lock.open(self._folder)
+        return True
+
+    def _open_folders(self, tasks: int, *, create: bool) -> None:
+        if create:
+            make_folder(self._disk, self.name, at=tasks)
+        if self._folder < 0:
+            self._folder = open_folder(self._disk, self.name, at=tasks, label=self.path)
+        if create:
+            make_folder(self._disk, names.JOURNAL, at=self._folder)
+        self._journal_folder = open_folder(
+            self._disk, names.JOURNAL, at=self._folder, label=f"{self.path}/{names.JOURNAL}"
+        )
+
+    def _flush_parents(self) -> None:
+        self._disk.flush(self._folder)
+        self._workspace.flush()
+
+    @contextmanager
+    def locked(self, *, create: bool = False) -> Generator[bool, None, None]:
+        """Hold the task's lock; False, and no lock, if there is no such task."""
+        with self._lock.one_thread():
+            for _ in range(_ATTEMPTS):
+                if not self._open(create=create):
+                    yield False
+                    return
+                try:
+                    with self._lock.held(self._lock_path):
+                        yield True
+                        return
+                except LockReplaced:
+                    self._close()
+                    self._workspace.look_again()
+            raise Damaged(self.path, "the folder is being replaced again and again")
+
+    @contextmanager
+    def folder(self, *, create: bool = False) -> Generator[int | None, None, None]:
+        """Have a descriptor of the folder that nobody closes, without the lock; None if there is none."""
+        with self._lock.one_thread():
+            own = self._own(self._folder) if self._open(create=create) else None
+        try:
+            yield own
+        finally:
+            if own is not None:
+                self._disk.close(own)
+
+    def held_folder(self) -> int:
+        """Give the folder's descriptor to whoever holds the lock."""
+        return self._folder
+
+    def held_journal_folder(self) -> int:
+        """Give the journal folder's descriptor to whoever holds the lock."""
+        return self._journal_folder
+
+    def _own(self, folder: int) -> int:
+        return self._disk.open(".", FOLDER, at=folder)
+
+    # --- commit -------------------------------------------------------------------------------
+
+    def commit(self, operations: Sequence[Operation]) -> list[Exception | None]:
+        """Decide, write and flush a batch; for each operation None, or why it was not accepted.
+
+        Each decision sees the records of the operations before it.
+        """
+        try:
+            verdicts = self._decided_on_nothing(operations) or self._commit(operations)
+        except HoldfastError as error:
+            verdicts = [error] * len(operations)
+        except OSError as error:
+            failure = NotSaved(f"the disk did not take it ({error.strerror or error})")
+            verdicts = [failure] * len(operations)
+        return [accept(*pair) for pair in zip(operations, verdicts, strict=True)]
+
+    def _decided_on_nothing(
+        self, operations: Sequence[Operation]
+    ) -> list[Record | Exception | None]:
+        """Let refusals leave no trace where there is no task yet."""
+        if self._folder >= 0 or self._exists():
+            return []
+        verdicts: list[Record | Exception | None] = []
+        for operation in operations:
+            try:
+                self._refuse_if_replaced(operation.known)
+                if operation.decide([]) is not None:
+                    return []
+            except Exception as refusal:  # noqa: BLE001 - whatever it is, it is the caller's
+                verdicts.append(refusal)
+            else:
+                verdicts.append(None)
+        return verdicts
+
+    def _exists(self) -> bool:
+        tasks = self._workspace.tasks_folder()
+        if tasks is None:
+            return False
+        try:
+            self._disk.stat(self.name, at=tasks)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def _commit(self, operations: Sequence[Operation]) -> list[Record | Exception | None]:
+        with self.locked(create=True):
+            fresh = self.catch_up()
+            batch = Batch(self.journal, fresh, self._read_again, self._refuse_if_replaced)
+            for operation in operations:
+                batch.decide(operation)
+            return batch.written()
+
+    def catch_up(self) -> list[Numbered]:
+        """Read the journal on to its end; under the lock."""
+        try:
+            return self.journal.catch_up()
+        except JournalReplaced:
+            self._is_replaced = True
+            return self.journal.catch_up()
+
+    def _refuse_if_replaced(self, known: int) -> None:
+        if known > self.journal.seq:
+            self._is_replaced = True
+        if known and self._is_replaced:
+            raise JournalReplaced(self.task)
+
+    def _read_again(self, after: int) -> list[Numbered]:
+        """Read, under the lock, what we have seen and a decider has not."""
+        reached, folder = self.journal.reached, self._journal_folder
+        if reached is None:
+            return []
+        extent = Extent(reached.segment, reached.offset)
+        progress = self.journal.begin(after, extent, folder)
+        portions = self.journal.portions(progress, extent, folder)
+        return [one for portion in portions for one in portion if one[0] > after]
+
+    # --- reading ------------------------------------------------------------------------------
+
+    def read(self, after: int) -> Iterator[list[Entry]]:
+        """Give the durable entries after a seq, in portions; the lock is held only to begin."""
+        with self._translated(), self._reading(is_fresh=after == 0) as begun:
+            if begun is None:
+                return
+            extent, folder = begun
+            progress = self.journal.begin(after, extent, folder)
+            for portion in self.journal.portions(progress, extent, folder):
+                if fresh := [entry for seq, entry in portion if seq > after]:
+                    yield fresh
+            with self._lock.one_thread():
+                self.journal.adopt(progress)
+
+    def opening(self) -> int:
+        """Give the seq before the first record of the open run."""
+        with self._translated(), self._reading(is_fresh=True) as begun:
+            return self.journal.opening(*begun) if begun else 0
+
+    def fetch(self, places: Sequence[Place]) -> list[Entry]:
+        """Read entries again; places are only learnt of what is durable, so no lock is needed."""
+        with self._translated(), self.folder() as folder:
+            if folder is None:
+                return [DamagedLine(place, "there is no such journal") for place in places]
+            journal = open_folder(self._disk, names.JOURNAL, at=folder)
+            try:
+                return self.journal.fetch(places, journal)
+            finally:
+                self._disk.close(journal)
+
+    @contextmanager
+    def _reading(self, *, is_fresh: bool) -> Generator[tuple[Extent, int] | None, None, None]:
+        begun: tuple[Extent, int] | None = None
+        with self.locked() as is_there:
+            extent = self._looked(is_fresh=is_fresh) if is_there else None
+            if extent is not None:
+                begun = extent, self._own(self._journal_folder)
+        try:
+            yield begun
+        finally:
+            if begun is not None:
+                self._disk.close(begun[1])
+
+    def _looked(self, *, is_fresh: bool) -> Extent | None:
+        """Learn how far the journal goes; whoever remembers another one is told to begin anew."""
+        try:
+            extent = self.journal.look()
+        except JournalReplaced:
+            self._is_replaced = True
+            extent = self.journal.look()
+        if is_fresh:
+            self._is_replaced = False
+        elif self._is_replaced:
+            raise JournalReplaced(self.task)
+        return extent
+
+    @contextmanager
+    def _translated(self) -> Generator[None, None, None]:
+        """Turn what the disk says while reading into something that names the task."""
+        try:
+            yield
+        except OSError as error:
+            raise Damaged(self.path, f"cannot be read ({error.strerror or error})") from error
+
+    # --- prune --------------------------------------------------------------------------------
+
+    def rewrite(self, drafts: Mapping[int, Draft], label: str, trash: Trash) -> str:
+        """Put other records in the place of those with these seqs; answers a name in the trash."""
+        with self._saving():
+            return Rewriting(self._disk, self, trash).rewrite(drafts, label)
+
+    def restore(self, name: str, trash: Trash) -> None:
+        """Put the old ones back."""
+        with self._saving():
+            Rewriting(self._disk, self, trash).restore(name)
+
+    # --- the view -----------------------------------------------------------------------------
+
+    def may_have_changed(self) -> bool:
+        """Say at the cost of one stat whether the view may differ from what was seen through."""
+        return self._views.may_have_changed()
+
+    def view(self) -> list[Sighting]:
+        """Give every file that may be a person's work."""
+        with self._translated():
+            return self._views.look()
+
+    def seen(self, sighting: Sighting) -> None:
+        """Learn that a sighting was taken care of."""
+        with self._translated():
+            self._views.seen(sighting)
+
+    def swap_view(self, raw: bytes, revision: int) -> bool:
+        """Publish a view."""
+        with self._saving():
+            return self._views.swap(raw, revision)
+
+    def view_rest(self) -> float:
+        """Give how many seconds the view should be left alone."""
+        return self._views.rest()
+
+    # --- files beside it ----------------------------------------------------------------------
+
+    def keep(self, kind: Kind, name: str, raw: bytes) -> str:
+        """Keep a file durably; answers its path in the workspace."""
+        with self._saving(), self.folder(create=True) as folder:
+            assert folder is not None
+            return f"{self.path}/{Kept(self._disk, folder).keep(kind, name, raw)}"
+
+    def kept(self, kind: Kind) -> dict[str, bytes]:
+        """Give what was kept."""
+        with self._translated(), self.folder() as folder:
+            return {} if folder is None else Kept(self._disk, folder).kept(kind)
+
+    def drop_checkpoint_view(self, name: str) -> None:
+        """Remove the rendering of a checkpoint."""
+        with self._translated(), self.folder() as folder:
+            if folder is not None:
+                Kept(self._disk, folder).drop(name)
+
+    def _kept(self) -> Kept:
+        return Kept(self._disk, self._folder)
+
+    def note_head(self, revision: int, summary: Mapping[str, Any]) -> None:
+        """Remember a summary, if the journal as far as we know it ends at that revision."""
+        reached = self.journal.reached
+        if reached is not None and reached.seq == revision:
+            with self._saving(), self.folder() as folder:
+                if folder is not None:
+                    heads.write(self._disk, folder, self.task, reached, summary)
+
+    def log_load(self, line: Mapping[str, Any]) -> None:
+        """Note who resumed."""
+        with self._saving(), self.folder() as folder:
+            if folder is not None:
+                loads.append(self._disk, folder, line, self._limits.loads_bytes)
+
+    def loads(self) -> list[Mapping[str, Any]]:
+        """Give the noted loads."""
+        with self._translated(), self.folder() as folder:
+            return [] if folder is None else loads.read(self._disk, folder)
+
+    @contextmanager
+    def _saving(self) -> Generator[None, None, None]:
+        try:
+            yield
+        except OSError as error:
+            why = f"the disk did not take it ({error.strerror or error})"
+            raise NotSaved(why) from error
