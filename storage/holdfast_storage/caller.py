@@ -1,0 +1,608 @@
+"""One connection and the eight things it can do: what it saw and said decides what it may overwrite."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
+from typing import Any, TypeVar
+
+from holdfast_storage import answers, listing, pruning
+from holdfast_storage.core import hints, ids, strict_json
+from holdfast_storage.core.brief import BriefRequest, changes_since, compose
+from holdfast_storage.core.cuts import is_cut
+from holdfast_storage.core.decide.context import Belief, Context, Decision
+from holdfast_storage.core.decide.people import AskRequest, decide_ask, decide_finish
+from holdfast_storage.core.decide.save import SaveRequest, decide_save
+from holdfast_storage.core.decide.state import StateChange, StateRequest
+from holdfast_storage.core.decide.steps import (
+    BeginRequest,
+    MarkRequest,
+    decide_begin,
+    decide_mark,
+    progress_of,
+)
+from holdfast_storage.core.delta import path_of
+from holdfast_storage.core.errors import ClaimReplaced, InvalidValue, RevisionNeeded
+from holdfast_storage.core.fold import Fold
+from holdfast_storage.core.records import Record
+from holdfast_storage.core.strict_json import JsonObject
+from holdfast_storage.core.times import stamp
+from holdfast_storage.desk import Author, Desk
+from holdfast_storage.people import People
+from holdfast_storage.refs import Refs
+from holdfast_storage.results import (
+    Asked,
+    Begun,
+    Brief,
+    Finished,
+    Listing,
+    Marked,
+    Pruned,
+    Saved,
+    TaskLine,
+)
+
+A = TypeVar("A")
+_MANY_ATTEMPTS = 3
+
+
+class Caller:
+    """Somebody who uses the workspace: an agent's connection, or a program."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        people: People,
+        refs: Refs,
+        by: str,
+        *,
+        core_only: bool = False,
+        must_give_revision: bool = False,
+        is_looking: bool = False,
+    ) -> None:
+        self._is_looking = is_looking
+        self._desk, self._people, self._refs = desk, people, refs
+        self._author = Author(ids.check_id("by", by))
+        self._core_only = core_only
+        self._must_give_revision = must_give_revision
+        self._beliefs: dict[str, Belief] = {}
+        self._last_task = ""
+        self._last_save: dict[str, tuple[str, asyncio.Future[Saved]]] = {}
+
+    @property
+    def by(self) -> str:
+        """The name under which everything of this caller is recorded."""
+        return self._author.by
+
+    def _belief(self, task: str) -> Belief:
+        return self._beliefs.setdefault(task, Belief())
+
+    async def _write(
+        self,
+        task: str,
+        decide: Callable[[Fold, Context], Decision],
+        answer: Callable[[Fold, Decision, Record | None], A],
+    ) -> A:
+        """Take people's edits in first, then commit, then have the view rendered."""
+        ids.check_id("task", task)
+        await self._people.look(task)
+        self._last_task = task
+        result, record = await self._desk.commit(task, self._author, decide, answer)
+        if record is not None:
+            self._people.touch(task)
+        return result
+
+    def _learn(self, task: str, fold: Fold, record: Record | None) -> list[JsonObject]:
+        """Give the changes this caller has to be told of, and remember that it was."""
+        belief = self._belief(task)
+        if record is not None:
+            belief.own.add(record.id)
+            if record.opens:
+                self._beliefs[task] = belief = Belief(
+                    run=fold.run, own={record.id}, claims=belief.claims, state={}
+                )
+        belief.met = belief.met or fold.seq
+        told = changes_since(fold, belief)
+        belief.heard = fold.seq
+        return told
+
+    # --- save_checkpoint ----------------------------------------------------------------------
+
+    async def save(
+        self,
+        task: str,
+        state: JsonObject | None = None,
+        *,
+        replace: bool = False,
+        append: Mapping[str, list[Any]] | None = None,
+        goal: str = "",
+        next: str = "",
+        plan: Sequence[str] = (),
+        total: int = 0,
+        label: str = "",
+        milestone: bool = False,
+        refs: Sequence[str] = (),
+        revision: int = 0,
+    ) -> Saved:
+        """Save where the work stands; what is left out stays as it was."""
+        arguments = [state, replace, append, goal, next, list(plan), total, label, milestone]
+        asked = _digest([*arguments, list(refs), revision])
+        known = self._last_save.get(task)
+        if known and known[0] == asked and not _failed(known[1]):
+            # The same call again, with nothing of this caller's in between: the answer got lost.
+            return await asyncio.shield(known[1])
+        request = SaveRequest(
+            state=StateRequest(_apart(state), replace, _apart(append)),
+            goal=goal,
+            next=next,
+            plan=plan,
+            total=total,
+            label=label,
+            milestone=milestone,
+        )
+        # Nothing was awaited so far: the same call at the same time finds this one.
+        saving = asyncio.ensure_future(self._save(task, request, refs, revision))
+        self._last_save[task] = (asked, saving)
+        saving.add_done_callback(_failed)  # or nobody might ever ask how it ended
+        return await asyncio.shield(saving)
+
+    async def _save(
+        self, task: str, said: SaveRequest, refs: Sequence[str], revision: int
+    ) -> Saved:
+        base = await self._base_at(task, revision)
+        request = dataclasses.replace(
+            said,
+            state=dataclasses.replace(said.state, base=base),
+            refs=await self._refs.note(refs),
+        )
+
+        def decide(fold: Fold, context: Context) -> Decision:
+            if self._must_give_revision and not revision and fold.checkpoints:
+                raise RevisionNeeded(task, fold.seq)
+            self._hear_of(task, revision, fold)
+            return decide_save(fold, request, self._belief(task), context)
+
+        def answer(fold: Fold, decision: Decision, record: Record | None) -> Saved:
+            change: StateChange = decision.found["change"]
+            changes = self._learn(task, fold, record)
+            self._believe(task, fold, change)
+            conflicts = answers.conflicts(change, fold, record)
+            return Saved(
+                task=task,
+                run=fold.run,
+                checkpoint=decision.found["checkpoint"],
+                revision=record.seq if record else fold.seq,
+                changes=changes,  # type: ignore[arg-type]
+                conflicts=conflicts,  # type: ignore[arg-type]
+                warnings=self._warnings(fold, request.plan),
+                hint=hints.about(
+                    changes=changes, conflicts=conflicts, is_paused=fold.paused_by_person
+                ),
+            )
+
+        return await self._write(task, decide, answer)
+
+    async def _base_at(self, task: str, revision: int) -> JsonObject | None:
+        """Give the state at a revision that the caller says it has seen."""
+        if type(revision) is not int or revision < 0:
+            raise InvalidValue("revision", "it must be a revision that an answer named")
+        if not revision:
+            return None
+        await self._people.look(task)
+        head = await self._desk.ask(task, lambda fold: (fold.seq, fold.state, fold.opened_seq))
+        if revision == head[0]:
+            return head[1]
+        if revision > head[0]:
+            raise InvalidValue("revision", f"the newest revision is {head[0]}")
+        if revision < head[2]:
+            raise InvalidValue("revision", "it belongs to a run that is over; load first")
+        return (await self._desk.fold_to(task, revision)).state
+
+    def _hear_of(self, task: str, revision: int, fold: Fold) -> None:
+        belief = self._belief(task)
+        if revision > belief.told:
+            belief.told = revision
+            belief.run = fold.run
+            belief.shown |= fold.state.keys()
+
+    def _believe(self, task: str, fold: Fold, change: StateChange | None) -> None:
+        belief = self._belief(task)
+        belief.run = fold.run
+        if change is not None and change.believed is not None:
+            belief.state = change.believed
+            belief.shown |= change.believed.keys()
+
+    def _warnings(self, fold: Fold, names: Sequence[str] = (), new_step: str = "") -> list[str]:
+        warnings = [
+            *self._people.warnings(fold.task),
+            *answers.about_health(fold, self._desk.clock()),
+        ]
+        if self._desk.settings_problem:
+            warnings.append(self._desk.settings_problem)
+        for name in [*names, *([new_step] if new_step else [])]:
+            like = fold.alike.get(ids.resembles(name), name)
+            if like != name:
+                warnings.append(f"two steps have nearly the same name: {name!r} and {like!r}")
+        return warnings[:20]
+
+    # --- load_checkpoint ----------------------------------------------------------------------
+
+    async def load(
+        self, task: str = "", *, checkpoint: int = 0, path: str = "", max_tokens: int = 3000
+    ) -> Brief:
+        """Give what is needed to go on, within `max_tokens`."""
+        chosen_because = ""
+        if not task:
+            task, chosen_because, tasks = await self._choose()
+            if not task:
+                return answers.to_choose_from(tasks)
+        ids.check_id("task", task)
+        await self._desk.refresh_settings()
+        await self._people.look(task)
+        if await self._desk.ask(task, lambda fold: fold.run) == 0:
+            return await self._not_found(task)
+        self._last_task = task
+        if checkpoint:
+            return await self._look_at(task, checkpoint, path, max_tokens)
+        noted = await self._desk.ask(task, lambda fold: list(fold.refs.values()))
+        statuses = await self._refs.verify(noted[-50:])
+        await self._note_resume(task)
+        runs = await self._people.resumes(task)
+
+        def of(fold: Fold) -> JsonObject:
+            shown = answers.part_of(fold.state, path)
+            brief = self._compose(
+                fold,
+                shown,
+                path,
+                max_tokens,
+                refs=statuses,
+                changes=changes_since(fold, self._belief(task)),
+                resumes=sum(run == fold.run for run in runs),
+                more={"chosen_because": chosen_because} if chosen_because else {},
+            )
+            self._believe_loaded(task, fold, path, brief["state"])
+            return brief
+
+        brief = await self._desk.ask(task, of)
+        self._people.touch(task)
+        return Brief.model_validate(_apart(brief))
+
+    def _compose(
+        self, fold: Fold, state: Any, path: str, max_tokens: int, **more: Any
+    ) -> JsonObject:
+        request = BriefRequest(
+            now=self._desk.clock(),
+            gone=self._desk.gone(fold),
+            max_tokens=max_tokens,
+            state=state,
+            state_path=path_of(path) if path else (),
+            warnings=[*self._warnings(fold), *fold.edit_warnings],
+            core_only=self._core_only,
+            **more,
+        )
+        return compose(fold, request)
+
+    def _believe_loaded(self, task: str, fold: Fold, path: str, state: Any) -> None:
+        before = self._belief(task)
+        shown = {path_of(path)[0]} if path else set[str]()
+        if not path and not is_cut(state):
+            shown = set(fold.state)
+        self._beliefs[task] = Belief(
+            run=fold.run,
+            told=fold.seq,
+            state=fold.state,
+            shown=shown | (before.shown if before.run == fold.run else set()),
+            met=fold.seq,
+            heard=fold.seq,
+            claims=before.claims,
+        )
+        self._last_save.pop(task, None)
+
+    async def _look_at(self, task: str, checkpoint: int, path: str, max_tokens: int) -> Brief:
+        """Show an earlier checkpoint: looking is not rewinding, and changes no memory."""
+        history = await self._desk.fold_to(task, history=True)
+        kept = listing.find_checkpoint(history, checkpoint)
+        state = await self._desk.state_of(task, kept, history)
+        brief = await self._desk.ask(
+            task,
+            lambda fold: self._compose(
+                fold,
+                answers.part_of(state, path),
+                path,
+                max_tokens,
+                more={"current": kept.number == fold.checkpoint and not fold.is_closed},
+            ),
+        )
+        shown = {"checkpoint": kept.number, "label": kept.label, "saved_at": kept.at}
+        return Brief.model_validate(_apart(brief | shown | {"saved_by": kept.by}))
+
+    async def _note_resume(self, task: str) -> None:
+        """Note who took up which run, once for each caller and run."""
+        belief = self._belief(task)
+        now = stamp(self._desk.clock())
+        run, seq = await self._desk.ask(task, lambda fold: (fold.run, fold.seq))
+        if belief.run != run and not self._is_looking:
+            line = {"at": now, "by": self.by, "run": run, "revision": seq}
+            await self._desk.engine.log_load(task, line)
+
+    async def _choose(self) -> tuple[str, str, list[TaskLine]]:
+        if self._last_task:
+            return self._last_task, "the task you last touched", []
+        tasks = await listing.all_tasks(self._desk)
+        active = [
+            line for line in tasks if line.status in ("active", "waiting", "paused", "failed")
+        ]
+        if len(active) == 1:
+            return active[0].task, "the only task that is not finished", []
+        return "", "", active or tasks
+
+    async def _not_found(self, task: str) -> Brief:
+        known = [line.task for line in await listing.all_tasks(self._desk)]
+        similar = ids.similar(task, known)
+        hint = "There is no such task: start fresh with save_checkpoint and a goal."
+        if similar:
+            hint = "There is no such task; did you mean one of similar? If not, start fresh."
+        return Brief(found=False, task=task, similar=similar, hint=hint)
+
+    # --- mark_step_done -----------------------------------------------------------------------
+
+    async def mark(
+        self,
+        task: str,
+        step: str,
+        result: Any = None,
+        *,
+        outcome: str = "done",
+        state: JsonObject | None = None,
+        append: Mapping[str, list[Any]] | None = None,
+        next: str = "",
+        refs: Sequence[str] = (),
+        claim: str = "",
+    ) -> Marked:
+        """Record how a step ended; the same again has no second effect."""
+        self._last_save.pop(task, None)
+        request = MarkRequest(
+            step=step,
+            result=result,
+            outcome=outcome,
+            state=StateRequest(_apart(state), append=_apart(append)),
+            next=next,
+            refs=await self._refs.note(refs),
+            claim=claim,
+        )
+
+        def answer(fold: Fold, decision: Decision, record: Record | None) -> tuple[JsonObject, Any]:
+            return self._marked(task, request, fold, decision, record), decision.found.get(
+                "already"
+            )
+
+        try:
+            told, place = await self._write(
+                task,
+                lambda fold, context: decide_mark(fold, request, self._belief(task), context),
+                answer,
+            )
+        except ClaimReplaced as error:
+            await self._keep_refused(task, request, error)
+            raise
+        if told["already_done"]:
+            told["result"] = await self._desk.result_of(task, step, place)
+            told["differs"] = not strict_json.same(told["result"], result)
+        return Marked.model_validate(told)
+
+    def _marked(
+        self,
+        task: str,
+        request: MarkRequest,
+        fold: Fold,
+        decision: Decision,
+        record: Record | None,
+    ) -> JsonObject:
+        changes = self._learn(task, fold, record)
+        change: StateChange | None = decision.found.get("change")
+        self._believe(task, fold, change)
+        self._belief(task).claims.pop(request.step, None)
+        conflicts = answers.conflicts(change, fold, record) if change else []
+        known = fold.steps[request.step]
+        next_step = self._next_step(fold)
+        hint = hints.about(changes=changes, conflicts=conflicts, is_paused=fold.paused_by_person)
+        if known.status == "failed" and known.attempts >= _MANY_ATTEMPTS:
+            hint += hints.ATTEMPTS.format(attempts=known.attempts)
+        if not fold.paused_by_person:
+            hint += hints.after_step(next_step, unfinished=len(fold.unfinished))
+        return {
+            "task": task,
+            "step": request.step,
+            "outcome": known.status,
+            "already_done": record is None,
+            "result": request.result,
+            "progress": progress_of(fold),
+            "next_step": next_step,
+            "revision": record.seq if record else fold.seq,
+            "changes": changes,
+            "conflicts": conflicts,
+            "warnings": self._warnings(fold, new_step=request.step),
+            "hint": hint,
+        }
+
+    def _next_step(self, fold: Fold) -> str:
+        now, gone = self._desk.clock(), self._desk.gone(fold)
+        for name in fold.unfinished:
+            if fold.status_of(name, now, gone) == "pending":
+                return name
+        return ""
+
+    async def _keep_refused(self, task: str, request: MarkRequest, error: ClaimReplaced) -> None:
+        """A result that came too late is somebody's work all the same."""
+        said = {
+            "task": task,
+            "step": request.step,
+            "outcome": request.outcome,
+            "result": request.result,
+            "claim": request.claim,
+            "refused": str(error),
+            "by": self.by,
+            "at": stamp(self._desk.clock()),
+        }
+        name = f"{ids.folder_name(request.step)}-{self._desk.new_id()[:8]}.json"
+        await self._desk.engine.keep(task, "conflicts", name, strict_json.pretty(said))
+
+    # --- begin_step ---------------------------------------------------------------------------
+
+    async def begin(
+        self, task: str, step: str = "", *, claim: str = "", retry: bool = False
+    ) -> Begun:
+        """Ask for a step before its effect, so that a crash leaves a doubt and not a repetition."""
+        self._last_save.pop(task, None)
+        request = BeginRequest(step, claim, retry)
+
+        def answer(fold: Fold, decision: Decision, record: Record | None) -> tuple[JsonObject, Any]:
+            found = decision.found
+            changes = self._learn(task, fold, record)
+            if record is not None:
+                self._belief(task).run = fold.run
+                self._belief(task).claims[found["step"]] = found["claim"]
+            return self._begun(task, fold, found, changes), found.get("already")
+
+        told, place = await self._write(
+            task,
+            lambda fold, context: decide_begin(fold, request, self._belief(task), context),
+            answer,
+        )
+        if place is not None:
+            told["result"] = await self._desk.result_of(task, told["step"], place)
+        return Begun.model_validate(told)
+
+    def _begun(
+        self, task: str, fold: Fold, found: dict[str, Any], changes: list[JsonObject]
+    ) -> JsonObject:
+        known = fold.steps.get(found["step"])
+        held = found.get("held")
+        attempts = known.attempts if known else 0
+        hint = hints.about(changes=changes, conflicts=(), is_paused=fold.paused_by_person)
+        if found["status"] == "in_doubt":
+            hint += hints.in_doubt(core_only=self._core_only)
+        if found["status"] == "nothing_left":
+            hint += hints.after_step("", unfinished=len(fold.unfinished))
+        if attempts >= _MANY_ATTEMPTS:
+            hint += hints.ATTEMPTS.format(attempts=attempts)
+        return {
+            "task": task,
+            "go": found["go"],
+            "status": found["status"],
+            "step": found["step"],
+            "claim": found.get("claim", ""),
+            "idempotency_key": found.get("key", ""),
+            "attempts": attempts,
+            "held_by": held.by if held else "",
+            "until": stamp(held.until) if held else found.get("until", ""),
+            "revision": fold.seq,
+            "changes": changes,
+            "warnings": self._warnings(fold, new_step=found["step"]),
+            "hint": hint,
+        }
+
+    # --- ask_human, finish_task ---------------------------------------------------------------
+
+    async def ask(
+        self,
+        task: str,
+        question: str,
+        options: Sequence[str] = (),
+        *,
+        step: str = "",
+        expires_in_hours: float = 0,
+    ) -> Asked:
+        """Ask a person; asked again, the answer if there is one."""
+        self._last_save.pop(task, None)
+        request = AskRequest(question, tuple(options), step, expires_in_hours)
+
+        def answer(fold: Fold, decision: Decision, record: Record | None) -> Asked:
+            self._learn(task, fold, record)
+            return answers.asked(fold, decision.found["question"], self._desk.clock())
+
+        return await self._write(
+            task,
+            lambda fold, context: decide_ask(fold, request, self._belief(task), context),
+            answer,
+        )
+
+    async def finish(self, task: str, outcome: str = "done", summary: str = "") -> Finished:
+        """End the run (done, abandoned) or lay it down (paused, failed)."""
+        self._last_save.pop(task, None)
+
+        def answer(fold: Fold, decision: Decision, record: Record | None) -> Finished:
+            self._learn(task, fold, record)
+            return answers.finished(fold)
+
+        told = await self._write(
+            task,
+            lambda fold, context: decide_finish(fold, outcome, summary, context),
+            answer,
+        )
+        if told.status in ("done", "abandoned"):
+            await pruning.retain(self._desk, self._people, task)
+        return told
+
+    # --- list_checkpoints, prune --------------------------------------------------------------
+
+    async def list_checkpoints(
+        self,
+        task: str = "",
+        *,
+        show: str = "checkpoints",
+        status: str = "",
+        limit: int = 20,
+        cursor: str = "",
+    ) -> Listing:
+        """List tasks, or one task's checkpoints, steps or events."""
+        if task:
+            ids.check_id("task", task)
+            await self._people.look(task)
+        return await listing.page(
+            self._desk, task, show=show, status=status, limit=limit, cursor=cursor
+        )
+
+    async def prune(
+        self,
+        task: str,
+        keep_last: int = 20,
+        older_than_hours: float = 24,
+        *,
+        dry_run: bool = False,
+    ) -> Pruned:
+        """Let go of old checkpoints; what goes can be restored for a day."""
+        return await pruning.prune(
+            self._desk,
+            self._people,
+            self._author,
+            task,
+            keep_last=keep_last,
+            older_than_hours=older_than_hours,
+            dry_run=dry_run,
+        )
+
+
+def _digest(arguments: Sequence[Any]) -> str:
+    try:
+        return sha256(strict_json.encode(arguments)).hexdigest()
+    except (ValueError, TypeError, RecursionError):
+        # Something in it is no JSON; the decision will say what.
+        return ""
+
+
+def _apart(value: A) -> A:
+    """Copy plain JSON: what a program does with its objects afterwards is no change to ours."""
+    try:
+        copy: A = strict_json.decode(strict_json.encode(value))
+        return copy if strict_json.same(copy, value) else value
+    except (ValueError, TypeError, RecursionError):
+        # Something in it is no JSON; the decision will say what.
+        return value
+
+
+def _failed(saving: asyncio.Future[Saved]) -> bool:
+    return saving.done() and (saving.cancelled() or saving.exception() is not None)

@@ -1,0 +1,285 @@
+"""Where decisions meet an engine: folds kept warm, one commit for each operation."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from threading import Lock
+from typing import Any, Generic, TypeVar
+
+from holdfast_storage.core import delta, strict_json
+from holdfast_storage.core.advance import advance
+from holdfast_storage.core.decide.context import Context, Decision
+from holdfast_storage.core.errors import (
+    Damaged,
+    HoldfastError,
+    JournalReplaced,
+    NotSaved,
+    Unavailable,
+    Unknown,
+)
+from holdfast_storage.core.fold import Checkpoint, Fold
+from holdfast_storage.core.limits import Settings, read_settings
+from holdfast_storage.core.records import DamagedLine, Draft, Entry, Place, Record
+from holdfast_storage.core.strict_json import JsonObject
+from holdfast_storage.engines.base import Engine
+
+T = TypeVar("T")
+
+Decide = Callable[[Fold, Context], Decision]
+AnswerWith = Callable[[Fold, Decision, Record | None], T]
+
+_FOLDS_KEPT = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    """Who is behind an operation."""
+
+    by: str
+    is_person: bool = False
+
+
+class Folds:
+    """The folds of the tasks in use, the least recently used one given up first."""
+
+    def __init__(self) -> None:
+        self._folds: OrderedDict[str, Fold] = OrderedDict()
+        self._lock = Lock()  # workers and the event loop both come here
+
+    def get(self, task: str) -> Fold:
+        """Give the fold of a task; a new one knows nothing yet."""
+        with self._lock:
+            fold = self._folds.setdefault(task, Fold(task))
+            self._folds.move_to_end(task)
+            while len(self._folds) > _FOLDS_KEPT:
+                self._folds.popitem(last=False)
+            return fold
+
+    def put(self, fold: Fold) -> None:
+        """Keep a fold that was made elsewhere, unless a newer one is there."""
+        with self._lock:
+            known = self._folds.get(fold.task)
+            if known is None or known.seq < fold.seq:
+                self._folds[fold.task] = fold
+
+    def is_warm(self, task: str) -> bool:
+        """Say whether the task is known."""
+        with self._lock:
+            return task in self._folds
+
+    def drop(self, task: str) -> None:
+        """Forget a fold that may have taken in what did not become durable."""
+        with self._lock:
+            self._folds.pop(task, None)
+
+
+class _Operation(Generic[T]):
+    """One decision on its way through an engine."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        task: str,
+        author: Author,
+        decide: Decide,
+        answer: AnswerWith[T],
+    ) -> None:
+        self._desk, self._task, self._author = desk, task, author
+        self._decide, self._answer = decide, answer
+        self._decision = Decision(None)
+        self.record: Record | None = None
+        self.result: T | None = None
+
+    @property
+    def known(self) -> int:
+        return self._desk.folds.get(self._task).seq
+
+    def decide(self, entries: Sequence[Entry]) -> Draft | None:
+        fold = self._desk.folds.get(self._task)
+        advance(fold, entries)
+        self._decision = self._decide(fold, self._desk.context(fold, self._author))
+        return self._decision.draft
+
+    def accept(self, record: Record | None) -> None:
+        fold = self._desk.folds.get(self._task)
+        if record is not None:
+            advance(fold, [record])
+        self.record = record
+        self.result = self._answer(fold, self._decision, record)
+        if fold.rewritten:
+            # Prune moved lines about: the places this fold remembers are not theirs any more.
+            self._desk.folds.drop(self._task)
+
+
+class Desk:
+    """The one place from which the log is written and read."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        clock: Callable[[], datetime],
+        new_id: Callable[[], str],
+        settings: Settings,
+    ) -> None:
+        self.engine, self.clock, self.new_id, self.settings = engine, clock, new_id, settings
+        self.folds = Folds()
+        self.settings_problem = ""
+        self._warming: dict[str, asyncio.Lock] = {}
+
+    async def refresh_settings(self) -> None:
+        """Read holdfast.json again; while it is broken the last good settings count."""
+        try:
+            self.settings = read_settings(dict(await self.engine.settings()))
+            self.settings_problem = ""
+        except HoldfastError as error:
+            self.settings_problem = f"{error}; the last good settings count"
+
+    def context(self, fold: Fold, author: Author) -> Context:
+        """Give the surroundings of a decision at this moment."""
+        return Context(
+            now=self.clock(),
+            id=self.new_id(),
+            by=author.by,
+            process=self.engine.process,
+            workspace_id=self.engine.workspace_id,
+            settings=self.settings,
+            gone=self.gone(fold),
+            is_person=author.is_person,
+        )
+
+    def gone(self, fold: Fold) -> frozenset[str]:
+        """Name the processes that had steps in hand and live no more."""
+        if not fold.claims:
+            return frozenset()
+        return frozenset(
+            process for process in fold.processes_at_work() if not self.engine.is_alive(process)
+        )
+
+    # --- writing ------------------------------------------------------------------------------
+
+    async def commit(
+        self, task: str, author: Author, decide: Decide, answer: AnswerWith[T]
+    ) -> tuple[T, Record | None]:
+        """Have it decided on everything there is, and answered when it is durable."""
+        await self.warm(task)
+        for last_try in (False, True):
+            operation = _Operation(self, task, author, decide, answer)
+            try:
+                await self.engine.commit(task, operation)
+            except JournalReplaced:
+                self.folds.drop(task)
+                if last_try:
+                    raise
+            except HoldfastError as error:
+                if isinstance(error, NotSaved):
+                    self.folds.drop(task)
+                raise
+            except BaseException:
+                self.folds.drop(task)
+                raise
+            else:
+                if operation.record is not None:
+                    await self._keep_lost_values(task, operation.record)
+                return operation.result, operation.record  # type: ignore[return-value]
+        raise AssertionError("unreachable")
+
+    async def ask(self, task: str, answer: Callable[[Fold], T]) -> T:
+        """Read something off the fold as it stands now."""
+        found, _ = await self.commit(
+            task,
+            Author(""),
+            lambda fold, context: Decision(None),
+            lambda fold, decision, record: answer(fold),
+        )
+        return found
+
+    async def warm(self, task: str) -> None:
+        """Read a task that is not known yet without holding its lock."""
+        if self.folds.is_warm(task):
+            return
+        async with self._warming.setdefault(task, asyncio.Lock()):
+            if not self.folds.is_warm(task):
+                self.folds.put(await self.fold_to(task))
+        self._warming.pop(task, None)
+
+    async def _keep_lost_values(self, task: str, record: Record) -> None:
+        """Lay each value that did not make it where people look; the journal has it already."""
+        for lost in record.body.get("conflicts", ()):
+            if lost["path"]:
+                told = {"task": task, "at": record.at, "revision": record.seq, **lost}
+                name = lost["file"].removeprefix("conflicts/")
+                await self.engine.keep(task, "conflicts", name, strict_json.pretty(told))
+
+    # --- reading ------------------------------------------------------------------------------
+
+    async def fold_to(self, task: str, seq: int | None = None, *, history: bool = False) -> Fold:
+        """Fold the open run (with `history`, all of them) up to `seq`."""
+        fold = Fold(task, keeps_history=history)
+        if not history:
+            fold.seq = await self.engine.opening(task)
+        if seq is not None and seq < fold.seq:
+            raise Unknown("revision", str(seq))
+        async for entries in self.engine.read(task, fold.seq):
+            if seq is None:
+                advance(fold, entries)
+                continue
+            wanted = [
+                entry for entry in entries if isinstance(entry, DamagedLine) or entry.seq <= seq
+            ]
+            advance(fold, wanted)
+            if len(wanted) < len(entries):
+                break
+        # What was read just now lies where it was read.
+        fold.rewritten = False
+        return fold
+
+    async def state_of(self, task: str, checkpoint: Checkpoint, fold: Fold) -> JsonObject:
+        """Rebuild a checkpoint exactly, from the full save it leans on."""
+        chain = [checkpoint]
+        while chain[-1].leans_on:
+            before = fold.checkpoints.get(chain[-1].leans_on)
+            if before is None:
+                raise Unavailable(checkpoint.number, "a save it leans on is missing")
+            chain.append(before)
+        state: JsonObject = {}
+        for kept, entry in zip(
+            reversed(chain),
+            await self.engine.fetch(task, [kept.place for kept in reversed(chain)]),
+            strict=True,
+        ):
+            if kept.pruned or (isinstance(entry, Record) and "pruned" in entry.body):
+                raise Unavailable(checkpoint.number, "it was pruned")
+            if not kept.readable or isinstance(entry, DamagedLine) or entry.seq != kept.seq:
+                raise Unavailable(checkpoint.number, "its record is damaged")
+            state = _with_save(state, entry.body)
+        return state
+
+    async def result_of(self, task: str, step: str, place: Place | None) -> Any:
+        """Read a step's result where it lies, or where it lies now if it was moved."""
+        for _ in range(2):
+            if place is None:
+                return None
+            [entry] = await self.engine.fetch(task, [place])
+            if isinstance(entry, Record) and entry.body.get("step") == step:
+                return entry.body.get("result")
+            if isinstance(entry, Record) and entry.op == "edit":
+                return None
+            self.folds.drop(task)
+            place = await self.ask(task, lambda fold: _place_of(fold, step))
+        raise Damaged(f"the result of {step} in {task}", "its record cannot be read")
+
+
+def _place_of(fold: Fold, step: str) -> Place | None:
+    known = fold.steps.get(step)
+    return known.place if known else None
+
+
+def _with_save(state: JsonObject, body: Mapping[str, Any]) -> JsonObject:
+    if "from" not in body:
+        full: JsonObject = body["state"]
+        return full
+    return delta.apply(state, body.get("changes", {}))

@@ -1,0 +1,380 @@
+"""Between the journal and the files people touch: renders views, takes edits in, loses neither."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from hashlib import sha256
+
+from holdfast_storage.core import strict_json, view
+from holdfast_storage.core.decide.context import Context, Decision
+from holdfast_storage.core.edits import (
+    SavedFile,
+    apply_said,
+    decide_edit,
+    decide_keep_aside,
+    edits_before,
+    is_known,
+)
+from holdfast_storage.core.errors import HoldfastError, Unavailable, Unknown, Unreadable
+from holdfast_storage.core.fold import Checkpoint, Fold, IngestedEdit
+from holdfast_storage.core.ids import checkpoint_file_name
+from holdfast_storage.core.records import Record
+from holdfast_storage.core.seal import embedded_revision, is_sealed, seal
+from holdfast_storage.core.strict_json import JsonObject
+from holdfast_storage.desk import Author, Desk
+from holdfast_storage.engines.base import Sighting
+
+HUMAN = Author("human", is_person=True)
+_LOG = logging.getLogger("holdfast")
+
+_BASES_KEPT = 64
+_CHECKPOINT_VIEWS = 5
+_CHECKPOINT_VIEW_BYTES = 64 * 2**10
+_RENDER_TRIES = 5
+
+
+@dataclass(slots=True)
+class _Rendered:
+    """A view ready to be published, and what goes with it."""
+
+    raw: bytes
+    revision: int
+    run: int
+    editable: JsonObject
+    summary: JsonObject
+    checkpoints: list[tuple[Checkpoint, JsonObject | None]]
+
+
+@dataclass(slots=True)
+class _Case:
+    """What the journal says about a file before it is read closely."""
+
+    known: bool
+    head: int
+    opened: int
+    before: list[IngestedEdit] = field(default_factory=list[IngestedEdit])
+
+
+class People:
+    """Looks after the view of every task in use."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._broken: dict[str, str] = {}
+        self._bases: OrderedDict[tuple[str, int], JsonObject] = OrderedDict()
+        self._published: dict[str, int] = {}
+        self._checkpoints: dict[str, dict[str, int]] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
+        self._timers: dict[str, asyncio.Task[None]] = {}
+        self._dirty: set[str] = set()
+
+    def warnings(self, task: str) -> list[str]:
+        """Say what is wrong with the files people edited, if anything."""
+        return [self._broken[task]] if task in self._broken else []
+
+    # --- taking edits in ----------------------------------------------------------------------
+
+    async def look(self, task: str) -> None:
+        """Take in what a person saved, if anybody did."""
+        if not self._desk.engine.may_have_changed(task):
+            return
+        async with self._lock(task):
+            # It may have been our own rendering that had not come to its end.
+            if self._desk.engine.may_have_changed(task):
+                await self._take_in(task)
+
+    def _lock(self, task: str) -> asyncio.Lock:
+        return self._locks.setdefault(task, asyncio.Lock())
+
+    async def _take_in(self, task: str) -> None:
+        for sighting in await self._desk.engine.view(task):
+            await self._take_in_one(task, sighting)
+            await self._desk.engine.seen(task, sighting)
+
+    async def _take_in_one(self, task: str, sighting: Sighting) -> None:
+        is_view = sighting.name == "state.json"
+        try:
+            document = strict_json.parse_object(sighting.raw)
+        except Unreadable as error:
+            if is_view:
+                self._broken[task] = (
+                    f"state.json does not parse: {error}; it was left as it is, "
+                    "and the last good state counts"
+                )
+            return
+        if is_view:
+            self._broken.pop(task, None)
+        file = SavedFile(
+            document=document,
+            digest=sha256(sighting.raw).hexdigest(),
+            mtime_ns=sighting.mtime_ns,
+            revision=_revision(document, task),
+            is_sealed=is_sealed(sighting.raw),
+        )
+        await self._ingest(task, file, sighting.raw)
+
+    async def _ingest(self, task: str, file: SavedFile, raw: bytes) -> None:
+        for _ in range(3):
+            case = await self._desk.ask(task, lambda fold: _case(fold, file))
+            if case.known:
+                return
+            base = await self._base(task, file, case)
+            if base is None:
+                await self._keep_aside(task, file, raw)
+                return
+            if await self._commit_edit(task, file, base, len(case.before)):
+                return
+        await self._keep_aside(task, file, raw)
+
+    async def _commit_edit(self, task: str, file: SavedFile, base: JsonObject, before: int) -> bool:
+        """Commit unless another save from the same buffer came first: the base is then another."""
+
+        def decide(fold: Fold, context: Context) -> Decision:
+            if len(edits_before(fold, file)) != before and not is_known(fold, file):
+                return Decision(None, {"again": True})
+            return decide_edit(fold, file, base, context)
+
+        again, record = await self._desk.commit(
+            task, HUMAN, decide, lambda fold, decision, record: "again" in decision.found
+        )
+        if record is not None:
+            _LOG.info("edit task=%s revision=%d", task, record.seq)
+        # Even if it says nothing new: what was changed in read_only is put back.
+        self.touch(task)
+        return not again
+
+    async def _base(self, task: str, file: SavedFile, case: _Case) -> JsonObject | None:
+        """Give what the person had before them when they made the change."""
+        if not case.opened <= file.revision <= case.head:
+            published = self._published.get(task)
+            if file.revision >= 0 or published != case.head:
+                return None
+            # No revision in the file, but nothing was recorded since it was rendered.
+            return await self._editable_at(task, case.head)
+        try:
+            base = await self._editable_at(task, file.revision)
+            places = [edit.place for edit in case.before]
+            for entry in await self._desk.engine.fetch(task, places):
+                if not isinstance(entry, Record):
+                    return None
+                base = apply_said(base, entry)
+        except (ValueError, Unknown):
+            return None
+        return base
+
+    async def _editable_at(self, task: str, revision: int) -> JsonObject:
+        cached = self._bases.get((task, revision))
+        if cached is not None:
+            return cached
+        fold = await self._desk.fold_to(task, revision)
+        base = view.editable(fold, self._desk.clock(), frozenset())
+        self._remember_base(task, revision, base)
+        return base
+
+    def _remember_base(self, task: str, revision: int, base: JsonObject) -> None:
+        self._bases[(task, revision)] = base
+        while len(self._bases) > _BASES_KEPT:
+            self._bases.popitem(last=False)
+
+    async def _keep_aside(self, task: str, file: SavedFile, raw: bytes) -> None:
+        """Nothing says what this file was made from: keep it whole and say so."""
+        name = f"{file.digest[:12]}-state.json"
+        kept = await self._desk.engine.keep(task, "conflicts", name, raw)
+        why = f"a saved state.json could not be merged, because its base is not known: see {kept}"
+        file = SavedFile(file.document, file.digest, file.mtime_ns, max(file.revision, 0))
+        _, record = await self._desk.commit(
+            task,
+            HUMAN,
+            lambda fold, context: decide_keep_aside(fold, file, kept, why, context),
+            lambda fold, decision, record: None,
+        )
+        if record is not None:
+            self.touch(task)
+
+    # --- rendering ----------------------------------------------------------------------------
+
+    def touch(self, task: str) -> None:
+        """Have the view rendered soon, without anybody waiting for it."""
+        self._dirty.add(task)
+        if task not in self._timers:
+            self._timers[task] = asyncio.get_running_loop().create_task(self._render_soon(task))
+
+    async def _render_soon(self, task: str) -> None:
+        try:
+            while task in self._dirty:
+                await asyncio.sleep(self._desk.engine.view_rest(task) or 0.01)
+                if self._desk.engine.view_rest(task) > 0:
+                    continue
+                self._dirty.discard(task)
+                await self.render(task)
+        except asyncio.CancelledError:
+            self._dirty.add(task)
+            raise
+        except HoldfastError as error:
+            # The journal has everything; a view that cannot be written now is written later.
+            _LOG.warning("view not rendered task=%s: %s", task, error)
+        finally:
+            self._timers.pop(task, None)
+
+    async def close(self) -> None:
+        """Render what is not rendered yet and stop."""
+        timers = list(self._timers.values())
+        for timer in timers:
+            timer.cancel()
+        await asyncio.gather(*timers, return_exceptions=True)
+        for task in list(self._dirty):
+            try:
+                await self.render(task)
+            except HoldfastError as error:
+                _LOG.warning("view not rendered task=%s: %s", task, error)
+        self._dirty.clear()
+
+    async def render(self, task: str) -> None:
+        """Publish the view as it should be now, taking in first whatever lies in its place."""
+        async with self._lock(task):
+            for _ in range(_RENDER_TRIES):
+                if self._desk.engine.may_have_changed(task):
+                    await self._take_in(task)
+                if task in self._broken:
+                    return
+                rendered = await self._rendered(task)
+                if rendered is None or await self._publish(task, rendered):
+                    return
+                await self._take_in(task)
+
+    async def _rendered(self, task: str) -> _Rendered | None:
+        resumes = await self.resumes(task)
+
+        def of(fold: Fold) -> _Rendered | None:
+            if fold.run == 0:
+                return None
+            now, gone = self._desk.clock(), self._desk.gone(fold)
+            return _Rendered(
+                raw=view.render(fold, now, gone, sum(run == fold.run for run in resumes)),
+                revision=fold.seq,
+                run=fold.run,
+                editable=view.editable(fold, now, gone),
+                summary=view.summary(fold, now),
+                checkpoints=_to_show(fold),
+            )
+
+        return await self._desk.ask(task, of)
+
+    async def resumes(self, task: str) -> list[int]:
+        """Give the run of every noted load."""
+        return [load.get("run", 0) for load in await self._desk.engine.loads(task)]
+
+    async def _publish(self, task: str, rendered: _Rendered) -> bool:
+        engine = self._desk.engine
+        if not await engine.swap_view(task, rendered.raw, rendered.revision):
+            return False
+        self._published[task] = rendered.revision
+        self._remember_base(task, rendered.revision, rendered.editable)
+        await engine.note_head(task, rendered.revision, rendered.summary)
+        await self._publish_checkpoints(task, rendered)
+        return True
+
+    # --- checkpoint files ---------------------------------------------------------------------
+
+    async def _publish_checkpoints(self, task: str, rendered: _Rendered) -> None:
+        """Lay milestones and the newest small checkpoints beside the view, for people to read."""
+        there = await self._shown_checkpoints(task)
+        wanted = {
+            checkpoint_file_name(kept.number, kept.label): (kept, state)
+            for kept, state in rendered.checkpoints
+        }
+        for name in [name for name, run in there.items() if run == rendered.run]:
+            if name not in wanted:
+                await self._desk.engine.drop_checkpoint_view(task, name)
+                del there[name]
+        for name, (kept, state) in wanted.items():
+            if name not in there:
+                await self._write_checkpoint(task, name, kept, state)
+                there[name] = kept.run
+
+    async def _shown_checkpoints(self, task: str) -> dict[str, int]:
+        """Give the files that are there, each with the run whose it is; set edited ones aside."""
+        if task not in self._checkpoints:
+            self._checkpoints[task] = {}
+            for name, raw in (await self._desk.engine.kept(task, "checkpoints")).items():
+                if is_sealed(raw):
+                    run = strict_json.parse_object(raw)["read_only"].get("run", 0)
+                    self._checkpoints[task][name] = run
+                else:
+                    await self._keep_edited_checkpoint(task, name, raw)
+                    await self._desk.engine.drop_checkpoint_view(task, name)
+        return self._checkpoints[task]
+
+    def forget_checkpoint_files(self, task: str) -> None:
+        """Look at the checkpoint files anew the next time: somebody may have changed them."""
+        self._checkpoints.pop(task, None)
+
+    async def _write_checkpoint(
+        self, task: str, name: str, kept: Checkpoint, state: JsonObject | None
+    ) -> None:
+        if state is None:
+            try:
+                fold = await self._desk.fold_to(task, kept.seq)
+                state = await self._desk.state_of(task, kept, fold)
+            except (Unavailable, Unknown):
+                return
+        raw = _checkpoint_file(task, kept, state)
+        if kept.milestone or len(raw) <= _CHECKPOINT_VIEW_BYTES:
+            await self._desk.engine.keep(task, "checkpoints", name, raw)
+
+    async def _keep_edited_checkpoint(self, task: str, name: str, raw: bytes) -> None:
+        kept = await self._desk.engine.keep(task, "conflicts", f"checkpoint-{name}", raw)
+        why = f"checkpoints/{name} was edited and is rendered anew: edit state.json, or rewind"
+        file = SavedFile({}, sha256(raw).hexdigest(), 0, 0)
+        await self._desk.commit(
+            task,
+            HUMAN,
+            lambda fold, context: decide_keep_aside(fold, file, kept, why, context),
+            lambda fold, decision, record: None,
+        )
+
+
+def _case(fold: Fold, file: SavedFile) -> _Case:
+    return _Case(is_known(fold, file), fold.seq, fold.opened_seq, edits_before(fold, file))
+
+
+def _revision(document: JsonObject, task: str) -> int:
+    """Give the revision a file names; -1 if it names none or belongs to another task."""
+    revision = embedded_revision(document)
+    return revision if revision is not None and document.get("task") == task else -1
+
+
+def _to_show(fold: Fold) -> list[tuple[Checkpoint, JsonObject | None]]:
+    """Choose the checkpoints that people find as files."""
+    there = [
+        kept for _, kept in sorted(fold.checkpoints.items()) if kept.readable and not kept.pruned
+    ]
+    shown = [kept for kept in there[:-_CHECKPOINT_VIEWS] if kept.milestone]
+    return [
+        (kept, fold.checkpoint_state if kept.number == fold.checkpoint else None)
+        for kept in [*shown, *there[-_CHECKPOINT_VIEWS:]]
+    ]
+
+
+def _checkpoint_file(task: str, kept: Checkpoint, state: JsonObject) -> bytes:
+    return seal(
+        {
+            "task": task,
+            "checkpoint": kept.number,
+            "label": kept.label,
+            "milestone": kept.milestone,
+            "saved_at": kept.at,
+            "saved_by": kept.by,
+            "state": state,
+            "read_only": {
+                "help": "A copy to look at. To change things edit state.json; to go back to this "
+                f"point: holdfast rewind {task} {kept.number}",
+                "run": kept.run,
+                "revision": kept.seq,
+                "format": view.FORMAT,
+            },
+        }
+    )
