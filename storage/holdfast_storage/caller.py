@@ -24,7 +24,7 @@ from holdfast_storage.core.decide.steps import (
     progress_of,
 )
 from holdfast_storage.core.delta import path_of
-from holdfast_storage.core.errors import ClaimReplaced, InvalidValue, RevisionNeeded
+from holdfast_storage.core.errors import ClaimReplaced, HoldfastError, InvalidValue, RevisionNeeded
 from holdfast_storage.core.fold import Fold
 from holdfast_storage.core.records import Record
 from holdfast_storage.core.strict_json import JsonObject
@@ -198,7 +198,10 @@ class Caller:
             raise InvalidValue("revision", f"the newest revision is {head[0]}")
         if revision < head[2]:
             raise InvalidValue("revision", "it belongs to a run that is over; load first")
-        return (await self._desk.fold_to(task, revision)).state
+        then = await self._desk.fold_to(task, revision)
+        if then.state_pruned:
+            raise InvalidValue("revision", "the state it names was pruned; load first")
+        return then.state
 
     def _hear_of(self, task: str, revision: int, fold: Fold) -> None:
         belief = self._belief(task)
@@ -363,6 +366,9 @@ class Caller:
         claim: str = "",
     ) -> Marked:
         """Record how a step ended; the same again has no second effect."""
+        if self._must_give_revision and state is not None:
+            problem = "from this connection, send it with save_checkpoint and its revision"
+            raise InvalidValue("state", problem)
         self._last_save.pop(task, None)
         request = MarkRequest(
             step=step,
@@ -437,6 +443,18 @@ class Caller:
 
     async def _keep_refused(self, task: str, request: MarkRequest, error: ClaimReplaced) -> None:
         """A result that came too late is somebody's work all the same."""
+        limits = self._desk.settings.limits
+        sent = [request.result, request.claim]
+        try:
+            strict_json.check(
+                sent, "result", max_bytes=limits.result_bytes, max_depth=limits.depth + 1
+            )
+        except HoldfastError:
+            error.hint = (
+                "Do not act on this step any more; load_checkpoint shows where it stands. "
+                "What you sent was over the limit or no JSON, and was not kept."
+            )
+            return
         said = {
             "task": task,
             "step": request.step,

@@ -16,6 +16,7 @@ from holdfast_storage.engines.base import Head
 from holdfast_storage.results import CheckpointLine, Event, Listing, StepLine, TaskLine
 
 _MOST = 200
+_CURSOR_DIGITS = 18
 _SHOWN_IN_EVENT = (
     *("step", "outcome", "checkpoint", "label", "milestone", "run", "happened", "steps", "answers"),
     *("question_id", "answer", "status", "restored_from", "pinned", "checkpoints", "warnings"),
@@ -39,7 +40,7 @@ async def page(
 def _number(cursor: str) -> int:
     if not cursor:
         return 0
-    if not cursor.isdecimal():
+    if not cursor.isdecimal() or len(cursor) > _CURSOR_DIGITS:
         raise InvalidValue("cursor", "give the cursor of the page before")
     return int(cursor)
 
@@ -61,13 +62,19 @@ async def _tasks(desk: Desk, status: str, limit: int, cursor: str) -> Listing:
 
 async def all_tasks(desk: Desk) -> list[TaskLine]:
     """Give every task, the most recently touched first."""
-    found: list[TaskLine] = []
+    found = [await line_of(desk, head) for head in await all_heads(desk)]
+    return sorted(found, key=lambda line: line.updated_at, reverse=True)
+
+
+async def all_heads(desk: Desk) -> list[Head]:
+    """Give every task as the engine knows it, writing nothing down."""
+    found: list[Head] = []
     cursor = ""
     while True:
         heads, cursor = await desk.engine.heads(cursor, 1000)
-        found += [await line_of(desk, head) for head in heads]
+        found += heads
         if not cursor:
-            return sorted(found, key=lambda line: line.updated_at, reverse=True)
+            return found
 
 
 async def line_of(desk: Desk, head: Head) -> TaskLine:

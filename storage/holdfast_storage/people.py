@@ -11,6 +11,7 @@ from hashlib import sha256
 from holdfast_storage.core import strict_json, view
 from holdfast_storage.core.decide.context import Context, Decision
 from holdfast_storage.core.edits import (
+    Base,
     SavedFile,
     apply_said,
     decide_edit,
@@ -90,9 +91,14 @@ class People:
         return self._locks.setdefault(task, asyncio.Lock())
 
     async def _take_in(self, task: str) -> None:
-        for sighting in await self._desk.engine.view(task):
+        sightings = await self._desk.engine.view(task)
+        for sighting in sightings:
             await self._take_in_one(task, sighting)
             await self._desk.engine.seen(task, sighting)
+        if not any(sighting.name == "state.json" for sighting in sightings):
+            # Whoever deletes a broken file wants a good one.
+            self._broken.pop(task, None)
+            self.touch(task)
 
     async def _take_in_one(self, task: str, sighting: Sighting) -> None:
         is_view = sighting.name == "state.json"
@@ -129,7 +135,7 @@ class People:
                 return
         await self._keep_aside(task, file, raw)
 
-    async def _commit_edit(self, task: str, file: SavedFile, base: JsonObject, before: int) -> bool:
+    async def _commit_edit(self, task: str, file: SavedFile, base: Base, before: int) -> bool:
         """Commit unless another save from the same buffer came first: the base is then another."""
 
         def decide(fold: Fold, context: Context) -> Decision:
@@ -146,16 +152,19 @@ class People:
         self.touch(task)
         return not again
 
-    async def _base(self, task: str, file: SavedFile, case: _Case) -> JsonObject | None:
+    async def _base(self, task: str, file: SavedFile, case: _Case) -> Base | None:
         """Give what the person had before them when they made the change."""
+        if _is_of_another(file.document, task):
+            return None
         if not case.opened <= file.revision <= case.head:
             published = self._published.get(task)
             if file.revision >= 0 or published != case.head:
                 return None
             # No revision in the file, but nothing was recorded since it was rendered.
-            return await self._editable_at(task, case.head)
+            shown = await self._editable_at(task, case.head)
+            return Base(shown, shown)
         try:
-            base = await self._editable_at(task, file.revision)
+            shown = base = await self._editable_at(task, file.revision)
             places = [edit.place for edit in case.before]
             for entry in await self._desk.engine.fetch(task, places):
                 if not isinstance(entry, Record):
@@ -163,13 +172,16 @@ class People:
                 base = apply_said(base, entry)
         except (ValueError, Unknown):
             return None
-        return base
+        return Base(base, shown)
 
     async def _editable_at(self, task: str, revision: int) -> JsonObject:
         cached = self._bases.get((task, revision))
         if cached is not None:
             return cached
         fold = await self._desk.fold_to(task, revision)
+        if fold.state_pruned or fold.state_lost:
+            # What the person saw is gone; taken for empty, it would undo everything since.
+            raise Unknown("revision", str(revision))
         base = view.editable(fold, self._desk.clock(), frozenset())
         self._remember_base(task, revision, base)
         return base
@@ -182,7 +194,7 @@ class People:
     async def _keep_aside(self, task: str, file: SavedFile, raw: bytes) -> None:
         """Nothing says what this file was made from: keep it whole and say so."""
         name = f"{file.digest[:12]}-state.json"
-        kept = await self._desk.engine.keep(task, "conflicts", name, raw)
+        kept = _in_task(await self._desk.engine.keep(task, "conflicts", name, raw))
         why = f"a saved state.json could not be merged, because its base is not known: see {kept}"
         file = SavedFile(file.document, file.digest, file.mtime_ns, max(file.revision, 0))
         _, record = await self._desk.commit(
@@ -326,7 +338,7 @@ class People:
             await self._desk.engine.keep(task, "checkpoints", name, raw)
 
     async def _keep_edited_checkpoint(self, task: str, name: str, raw: bytes) -> None:
-        kept = await self._desk.engine.keep(task, "conflicts", f"checkpoint-{name}", raw)
+        kept = _in_task(await self._desk.engine.keep(task, "conflicts", f"checkpoint-{name}", raw))
         why = f"checkpoints/{name} was edited and is rendered anew: edit state.json, or rewind"
         file = SavedFile({}, sha256(raw).hexdigest(), 0, 0)
         await self._desk.commit(
@@ -337,6 +349,11 @@ class People:
         )
 
 
+def _in_task(path: str) -> str:
+    """Name a kept file as people see it who look at the task's folder."""
+    return "/".join(path.split("/")[-2:])
+
+
 def _case(fold: Fold, file: SavedFile) -> _Case:
     return _Case(is_known(fold, file), fold.seq, fold.opened_seq, edits_before(fold, file))
 
@@ -344,7 +361,12 @@ def _case(fold: Fold, file: SavedFile) -> _Case:
 def _revision(document: JsonObject, task: str) -> int:
     """Give the revision a file names; -1 if it names none or belongs to another task."""
     revision = embedded_revision(document)
-    return revision if revision is not None and document.get("task") == task else -1
+    return -1 if revision is None or _is_of_another(document, task) else revision
+
+
+def _is_of_another(document: JsonObject, task: str) -> bool:
+    """Say whether a file is another task's; where the name was deleted it is put back."""
+    return not strict_json.same(document.get("task", task), task)
 
 
 def _to_show(fold: Fold) -> list[tuple[Checkpoint, JsonObject | None]]:

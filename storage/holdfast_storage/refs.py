@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import stat
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -31,7 +32,7 @@ class Refs:
         if isinstance(refs, str):
             raise InvalidValue("refs", "it must be a list of paths or addresses")
         if len(refs) > self._most:
-            raise TooLarge("refs", len(refs), self._most)
+            raise TooLarge("refs", len(refs), self._most, "entries")
         for ref in refs:
             if type(ref) is not str or not ref or len(ref) > 4096 or not ref.isprintable():
                 raise InvalidValue("refs", "each must be a path or an address in plain text")
@@ -47,6 +48,8 @@ class Refs:
         now = await self._facts(noted["ref"])
         if now.get("missing"):
             return "missing"
+        if now.get("special"):
+            return "unchecked"
         then = {key: value for key, value in noted.items() if key != "ref"}
         return "ok" if now == then else "changed"
 
@@ -55,7 +58,11 @@ class Refs:
             return None
         try:
             path = ((self._project or Path()) / ref).resolve()
-        except (OSError, ValueError):
+        except (
+            OSError,
+            ValueError,
+            RuntimeError,
+        ):  # the last before Python 3.13: links in a circle
             return None
         return path if any(path.is_relative_to(root) for root in self._roots) else None
 
@@ -65,8 +72,11 @@ class Refs:
             return {}
         try:
             found = await asyncio.to_thread(path.stat)
-            if path.is_dir():
+            if stat.S_ISDIR(found.st_mode):
                 return {"folder": True}
+            if not stat.S_ISREG(found.st_mode):
+                # Whoever opens a pipe waits for somebody at its other end.
+                return {"special": True}
             if found.st_size > _HASHED_UP_TO:
                 return {"size": found.st_size, "mtime_ns": found.st_mtime_ns}
             return {"size": found.st_size, "sha256": await _hash(path)}

@@ -68,7 +68,7 @@ class Task:
 
     async def save(self, state: Mapping[str, Any] | None = None, **more: Any) -> Saved:
         """Save a checkpoint."""
-        given = dict(state) if state is not None else None
+        given = dict(state) if isinstance(state, Mapping) else state
         return await self._caller.save(self.name, given, **more)
 
     async def load(self, **more: Any) -> Brief:

@@ -6,6 +6,7 @@ import os
 import platform
 import secrets
 from collections.abc import AsyncIterator, Callable, Iterable
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
@@ -25,7 +26,7 @@ from holdfast_storage.core.decide.save import SaveRequest, decide_save
 from holdfast_storage.core.decide.state import StateRequest
 from holdfast_storage.core.decide.steps import decide_release, decide_reopen, decide_resolve
 from holdfast_storage.core.delta import MISSING
-from holdfast_storage.core.errors import HoldfastError
+from holdfast_storage.core.errors import HoldfastError, Unreadable
 from holdfast_storage.core.fold import Fold
 from holdfast_storage.core.limits import Settings, read_settings
 from holdfast_storage.desk import Author, Desk
@@ -33,6 +34,7 @@ from holdfast_storage.engines.base import Engine, Finding, Trashed
 from holdfast_storage.engines.memory import MemoryEngine
 from holdfast_storage.location import locate
 from holdfast_storage.people import HUMAN, People
+from holdfast_storage.readme import README
 from holdfast_storage.refs import Refs
 from holdfast_storage.results import (
     Asked,
@@ -91,9 +93,7 @@ class Workspace:
         self._people = People(self._desk)
         self._refs = Refs(self._project, self._roots, settings.limits.refs)
         self._own = self.caller(self._by)
-        self._looking = Caller(
-            self._desk, self._people, self._refs, self._by, is_looking=True
-        )
+        self._looking = Caller(self._desk, self._people, self._refs, self._by, is_looking=True)
 
     @classmethod
     def open(
@@ -106,12 +106,17 @@ class Workspace:
         new_id: Callable[[], str] = _new_id,
     ) -> Self:
         """Open a workspace: a folder, `memory:`, or by default the one that belongs here."""
-        if url == "memory:":
+        if (url or os.environ.get("HOLDFAST_WORKSPACE")) == "memory:":
             return cls(MemoryEngine(), by=by, clock=clock, new_id=new_id)
         from holdfast_storage.engines.folder import FolderEngine
 
         location = locate(url, os.environ, Path.cwd())
-        engine = FolderEngine.open(location.root, schema=strict_json.pretty(view.schema()))
+        engine = FolderEngine.open(
+            location.root,
+            schema=strict_json.pretty(view.schema()),
+            readme=README,
+            settings=asdict(Settings()),
+        )
         return cls(
             engine,
             by=by,
@@ -123,7 +128,11 @@ class Workspace:
         )
 
     async def __aenter__(self) -> Self:
-        self._set_up(read_settings(dict(await self._engine.settings())))
+        try:
+            self._set_up(read_settings(dict(await self._engine.settings())))
+        except Unreadable as error:
+            error.hint = "Correct holdfast.json at that place; nothing starts before it parses."
+            raise
         return self
 
     async def __aexit__(self, *exception: object) -> None:
@@ -226,7 +235,7 @@ class Workspace:
 
     async def pin(self, task: str, checkpoint: int, *, pinned: bool = True, by: str = "") -> int:
         """Keep a checkpoint for good, or stop keeping it."""
-        history = await self._desk.fold_to(task, history=True)
+        history = await self._desk.fold_to(ids.check_id("task", task), history=True)
         return await self._decide(
             task, by, lambda fold, context: decide_pin(history, checkpoint, pinned, context)
         )
@@ -248,7 +257,10 @@ class Workspace:
         await self._decide(
             task, by, lambda fold, context: decide_finish(fold, outcome, summary, context)
         )
-        return await self._desk.ask(task, answers.finished)
+        told = await self._desk.ask(task, answers.finished)
+        if told.status in ("done", "abandoned"):
+            await pruning.retain(self._desk, self._people, task)
+        return told
 
     async def brief(self, task: str, *, max_tokens: int = 3000) -> Brief:
         """Say where a task stands, to somebody who only looks: it counts as no resume."""
@@ -300,12 +312,11 @@ class Workspace:
         else:
             after = await self._desk.ask(task, lambda fold: fold.state)
         changes = delta.diff(before, after)
-        paths = (*changes.get("set", ()), *changes.get("add", ()), *changes.get("drop", ()))
         return [
             Difference.model_validate(
                 {"path": path, "from": _value(before, path), "to": _value(after, path)}
             )
-            for path in sorted(paths)
+            for path in sorted(delta.paths(changes))
         ]
 
     async def prune(
@@ -341,27 +352,30 @@ class Workspace:
 
     async def check(self, *, repair: bool = False) -> list[Problem]:
         """Verify everything, read-only; with `repair`, set aside what is broken, never delete."""
-        found = [_problem(finding) for finding in await self._engine.check(repair)]
-        for line in await listing.all_tasks(self._desk):
-            if line.problem:
-                found.append(Problem(file="", problem=line.problem, task=line.task))
-                continue
-            found += await self._check_task(line.task)
+        findings = await self._engine.check(repair)
+        found = [_problem(finding) for finding in findings]
+        at_fault = {finding.task for finding in findings if "/journal" in finding.file}
+        for head in await listing.all_heads(self._desk):
+            if head.problem:
+                found.append(_problem_in(head.task, head.problem))
+            elif repair or head.task not in at_fault:
+                # Whoever reads a journal mends its torn tail, so one at fault is not read lightly.
+                found += await self._check_task(head.task)
         return found
 
     async def _check_task(self, task: str) -> list[Problem]:
-        history = await self._desk.fold_to(task, history=True)
-        found = [
-            Problem(file=f"tasks/{ids.folder_name(task)}/journal", problem=problem, task=task)
-            for problem in history.problems
-        ]
+        try:
+            history = await self._desk.fold_to(task, history=True)
+        except HoldfastError as error:
+            return [_problem_in(task, str(error))]
+        found = [_problem_in(task, problem) for problem in history.problems]
         for kept in history.checkpoints.values():
             if kept.pruned:
                 continue
             try:
                 await self._desk.state_of(task, kept, history)
             except HoldfastError as error:
-                found.append(Problem(file="journal", problem=str(error), task=task))
+                found.append(_problem_in(task, str(error)))
         return found
 
     async def render(self, task: str) -> None:
@@ -379,6 +393,11 @@ class Workspace:
 def _value(state: dict[str, Any], path: str) -> Any:
     found = delta.at(state, delta.path_of(path))
     return None if found is MISSING else found
+
+
+def _problem_in(task: str, problem: str) -> Problem:
+    file = f"tasks/{ids.folder_name(task)}/journal"
+    return Problem(file=file, problem=problem, task=task)
 
 
 def _problem(finding: Finding) -> Problem:

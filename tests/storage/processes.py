@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import importlib.util
+import inspect
 import multiprocessing
 import os
 import signal
@@ -11,6 +13,7 @@ import sys
 import traceback
 from collections.abc import Awaitable, Callable, Generator, Iterable
 from contextlib import contextmanager
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
@@ -26,12 +29,27 @@ P = ParamSpec("P")
 # Nothing here takes nearly as long: a test that waits in vain says so before pytest ends it.
 PATIENCE_SECONDS = 50.0
 
-# Importing costs half a second of processor each time, so children are forked from one process that
-# has done it. That one runs nothing else, least of all threads.
 _CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(
-    ["pytest", "holdfast_storage.workspace", "holdfast_storage.engines.folder"]
-)
+
+
+@functools.cache
+def _prepare_to_fork() -> None:
+    """Start the process that children are forked from: it has imported what they need.
+
+    Importing costs half a second of processor each time. That process runs nothing else, least of
+    all threads.
+    """
+    _CONTEXT.set_forkserver_preload(["pytest", "holdfast_storage.workspace", opened.__module__])
+    before = os.environ.get("PYTHONPATH")
+    # Or it would import what is installed, which may be another checkout.
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+    try:
+        forkserver.ensure_running()
+    finally:
+        if before is None:
+            del os.environ["PYTHONPATH"]
+        else:
+            os.environ["PYTHONPATH"] = before
 
 
 def opened(root: Path, by: str = "", **times: Any) -> Workspace:
@@ -77,11 +95,13 @@ class Parent:
 Act = Callable[Concatenate[Parent, P], Awaitable[Any]]
 
 
-def _run(path: str, name: str, connection: Connection[Any, Any], arguments: tuple[Any, ...]) -> None:
+def _run(
+    path: str, name: str, connection: Connection[Any, Any], arguments: tuple[Any, ...]
+) -> None:
     try:
         act = getattr(_module_at(path), name)
         connection.send(("ended", asyncio.run(act(Parent(connection), *arguments))))
-    except BaseException:
+    except BaseException:  # noqa: BLE001 - whatever it is, the test shows it
         connection.send(("failed", traceback.format_exc()))
 
 
@@ -103,8 +123,9 @@ class Child:
     """A process that runs one async function of a test file, which must stand at its top level."""
 
     def __init__(self, act: Callable[..., Awaitable[Any]], *arguments: Any) -> None:
+        _prepare_to_fork()
         self._connection, theirs = _CONTEXT.Pipe()
-        path, name = act.__code__.co_filename, act.__name__  # type: ignore[attr-defined]
+        path, name = inspect.getfile(act), act.__name__
         self._process = _CONTEXT.Process(
             target=_run, args=(path, name, theirs, arguments), daemon=True
         )
@@ -185,8 +206,7 @@ def children(
     """Have several processes run the same with different arguments."""
     started: list[Child] = []
     try:
-        for each in arguments:
-            started.append(Child(act, *each))
+        started.extend(Child(act, *each) for each in arguments)
         yield started
     finally:
         for one in started:

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.storage.processes import PATIENCE_SECONDS, Parent, children, let_go, opened
 
 from holdfast_storage.caller import Caller
 from holdfast_storage.results import Brief, Change
 from holdfast_storage.workspace import Workspace
-from tests.storage.processes import PATIENCE_SECONDS, Parent, children, let_go, opened
 
 TASK = "report"
 # A torture run sets this to 500.
@@ -62,8 +62,17 @@ class View:
         records = [json.loads(line) for line in lines if line.endswith(b"\n") and b'"edit"' in line]
         return [record for record in records if record["op"] == "edit"]
 
+    def wait_for_edits(self, number: int) -> None:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while len(self.edits()) < number:
+            assert time.monotonic() < deadline, f"edit {number} is not in the journal"
+            time.sleep(0.002)
+
     def conflicts(self) -> list[str]:
         return sorted(path.name for path in self.folder.glob("conflicts/*"))
+
+    def conflict_texts(self) -> list[str]:
+        return [(self.folder / "conflicts" / name).read_text() for name in self.conflicts()]
 
 
 def write_in_place(path: Path, text: str) -> None:
@@ -87,21 +96,19 @@ NOTES = "abcde"
 def vim(backupcopy: str) -> Callable[[Path, str, int], None]:
     def edit(path: Path, note: str, value: int) -> None:
         # The system's temporary folder is on vim's list of places where it writes in place.
-        before = ["--cmd", f"set nocompatible backupskip= backupcopy={backupcopy}"]
-        command = ["vim", "-es", "-u", "NONE", *before]
+        options = f"set nocompatible backupskip= backupcopy={backupcopy}"
         substitute = rf'%s/"note-{note}": \d\+/"note-{note}": {value}/'
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while True:
+        command = ["vim", "-es", "-u", "NONE", "--cmd", options, "-c", substitute, "-c", "wq"]
+        for _ in range(10):
+            # If the file was rendered since vim read it, vim asks whether to write all the same; at
+            # the end of its input it would leave without having written, and call that success.
             done = subprocess.run(
-                [*command, "-c", substitute, "-c", "wq", "-c", "cq", str(path)],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                check=False,
+                [*command, str(path)], input=b"y", capture_output=True, check=False
             )
             if done.returncode == 0:
                 return
-            # The file was rendered between vim's reading and its writing, so it asked first.
-            assert time.monotonic() < deadline, done
+            # It was rendered just as vim was about to write: vim refuses, and people try again.
+        raise AssertionError("vim refused again and again")
 
     return edit
 
@@ -148,13 +155,6 @@ async def saves_all_the_time(parent: Parent, root: Path, number: int) -> Documen
         return {"saves": count, "told": told, "conflicts": conflicts}
 
 
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, f"waited in vain until {what}"
-        time.sleep(0.002)
-
-
 @pytest.mark.timeout(60 + EDITS * 2)
 @pytest.mark.parametrize("editor", EDITORS)
 async def test_every_edit_is_seen_once_and_stands_while_agents_save(
@@ -164,18 +164,14 @@ async def test_every_edit_is_seen_once_and_stands_while_agents_save(
     notes = {f"note-{note}": 0 for note in NOTES}
     async with opened(root) as workspace:
         # So large that it is not written in one go.
-        padding = {"padding": "x" * 100_000, "agents": {}}
+        padding: Document = {"padding": "x" * 100_000, "agents": {}}
         await workspace.task(TASK).save({**notes, **padding})
 
     with children(saves_all_the_time, [(root, number) for number in range(AGENTS)]) as agents:
         let_go(agents)
         for number in range(EDITS):
             await asyncio.to_thread(editor, view.path, NOTES[number % 5], number + 1)
-            await asyncio.to_thread(
-                wait_until,
-                lambda number=number: len(view.edits()) > number,
-                f"edit {number + 1} was in the journal",
-            )
+            await asyncio.to_thread(view.wait_for_edits, number + 1)
             notes[f"note-{NOTES[number % 5]}"] = number + 1
         for agent in agents:
             agent.tell("stop")
@@ -198,7 +194,10 @@ async def test_every_edit_is_seen_once_and_stands_while_agents_save(
     edited = {f"/state/{name}": value for name, value in notes.items() if value}
     assert [answer["told"] for answer in answers] == [edited] * AGENTS
     assert [answer["conflicts"] for answer in answers] == [0] * AGENTS
-    assert view.conflicts() == []
+    # A rendering may have hidden an edit for a moment, so that the next one of that note took it back.
+    for lost in map(json.loads, view.conflict_texts()):
+        assert (lost["lost_by"], lost["kept_by"]) == ("human", "human")
+        assert lost["lost"] < notes[lost["path"].removeprefix("/state/")]
     assert list(view.folder.glob(".hfview.*")) == []
 
 
@@ -247,21 +246,25 @@ def in_plan(**words: str) -> Callable[[Document], object]:
     return lambda document: document["plan"].update(words)
 
 
+def in_file(**values: Any) -> Callable[[Document], object]:
+    return lambda document: document.update(values)
+
+
+def without_pages(document: Document) -> None:
+    del document["state"]["pages"]
+
+
 SIMPLE: list[Any] = [
     pytest.param(in_state(ceo="Bea"), ("/state/ceo", "Ann", "Bea"), id="a value"),
     pytest.param(in_state(deep={"one": 2}), ("/state/deep/one", 1, 2), id="a value below"),
     pytest.param(in_state(board=["Eve"]), ("/state/board", None, ["Eve"]), id="a new key"),
-    pytest.param(
-        lambda document: document["state"].pop("pages"), ("/state/pages", 1, None), id="no key"
-    ),
-    pytest.param(lambda document: document.update(next="stop"), ("/next", "read", "stop"), id="next"),
-    pytest.param(
-        lambda document: document.update(goal="Sell."), ("/goal", "Write it.", "Sell."), id="goal"
-    ),
+    pytest.param(without_pages, ("/state/pages", 1, None), id="no key"),
+    pytest.param(in_file(next="stop"), ("/next", "read", "stop"), id="next"),
+    pytest.param(in_file(goal="Sell."), ("/goal", "Write it.", "Sell."), id="goal"),
     pytest.param(in_plan(s2="skipped"), ("/plan/s2", "pending", "skipped"), id="skip"),
     pytest.param(in_plan(s2="done"), ("/plan/s2", "pending", "done"), id="done by hand"),
     pytest.param(
-        lambda document: document.update(status="paused"),
+        in_file(status="paused"),
         ("/status", "active", "paused"),
         id="pause",
     ),
@@ -399,7 +402,9 @@ async def test_names_in_reopen_are_pending_again_with_a_new_key(
 async def test_the_order_of_lines_is_the_order_of_steps_and_new_lines_are_new_steps(
     workspace: Workspace, agent: Caller, view: View
 ) -> None:
-    view.edit(lambda document: document.update(plan={"s3": "pending", "new": "pending", "s1": "pending"}))
+    view.edit(
+        lambda document: document.update(plan={"s3": "pending", "new": "pending", "s1": "pending"})
+    )
 
     brief = await agent.load(TASK)
 
@@ -415,14 +420,14 @@ async def test_the_order_of_lines_is_the_order_of_steps_and_new_lines_are_new_st
 async def test_a_persons_pause_holds_until_a_person_ends_it(
     workspace: Workspace, agent: Caller, view: View
 ) -> None:
-    view.edit(lambda document: document.update(status="paused"))
+    view.edit(in_file(status="paused"))
     begun = await agent.begin(TASK)
     assert (begun.go, begun.status) == (False, "paused")
     assert (await agent.mark(TASK, "s1")).outcome == "done"
     assert (await agent.load(TASK)).status == "paused"
     await workspace.render(TASK)
 
-    view.edit(lambda document: document.update(status="active"))
+    view.edit(in_file(status="active"))
 
     assert ("/status", "paused", "active") in by_people(await agent.save(TASK, {"pages": 2}))
     assert (await agent.begin(TASK)).go
@@ -431,7 +436,7 @@ async def test_a_persons_pause_holds_until_a_person_ends_it(
 async def test_done_with_unfinished_steps_is_put_back_with_a_warning(
     workspace: Workspace, agent: Caller, view: View
 ) -> None:
-    view.edit(lambda document: document.update(status="done"))
+    view.edit(in_file(status="done"))
 
     brief = await agent.load(TASK)
 
@@ -610,7 +615,9 @@ async def test_without_read_only_it_is_kept_aside_if_agents_went_on(
 async def test_a_future_revision_is_kept_aside(
     workspace: Workspace, agent: Caller, view: View
 ) -> None:
-    view.edit(lambda document: (document["read_only"].update(revision=9999), in_state(ceo="B")(document)))
+    view.edit(
+        lambda document: (document["read_only"].update(revision=9999), in_state(ceo="B")(document))
+    )
 
     brief = await assert_kept_aside(agent, workspace, view, view.text())
     assert brief.state["ceo"] == "Ann"

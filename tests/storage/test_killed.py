@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.storage.processes import Parent, child, children, let_go, opened
 
 from holdfast_storage.core import strict_json
 from holdfast_storage.core.errors import ClaimReplaced, InDoubt
 from holdfast_storage.results import StepLine
 from holdfast_storage.workspace import Workspace
-from tests.storage.processes import Parent, child, children, let_go, opened
 
 TASK = "ingest"
 ITEMS = range(1, 51)

@@ -7,12 +7,13 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from tests.storage.processes import Parent, all_at_once, child, children, let_go, opened
+
 from holdfast_storage.core import strict_json, view
 from holdfast_storage.engines.folder import FolderEngine
 from holdfast_storage.engines.folder.files import Disk
 from holdfast_storage.results import StepLine
 from holdfast_storage.workspace import Workspace
-from tests.storage.processes import Parent, all_at_once, child, children, let_go, opened
 
 TASK = "shared"
 PROCESSES = 8

@@ -25,6 +25,8 @@ from holdfast_storage.core.times import moment
 
 # Housekeeping is no sign of life of the task itself.
 _UPKEEP = frozenset({"pin", "prune", "restore", "acknowledge"})
+# What a damaged line of these operations says is no news of any step.
+_STEPLESS = frozenset({"save", "ask", "answer", "finish", "fork"}) | _UPKEEP
 # A gap wider than this is damage of another kind: its seqs are not waited for one by one.
 _MISSING_KEPT = 10_000
 
@@ -34,19 +36,28 @@ def advance(fold: Fold, entries: Iterable[Entry]) -> None:
     for entry in entries:
         if isinstance(entry, DamagedLine):
             _take_damage(fold, entry)
-        elif entry.seq > fold.seq:
-            if entry.seq > fold.seq + 1:
-                _take_gap(fold, fold.seq + 1, entry.seq)
-            _take(fold, entry)
-            fold.seq = entry.seq
+        elif entry.seq > fold.seq - fold.unsure:
+            _take_next(fold, entry)
         elif entry.seq in fold.missing:
             # Two lines changed places: late is better than lost.
             fold.missing.discard(entry.seq)
-            _take(fold, entry)
+            _take(fold, entry, late=True)
 
 
-def _take(fold: Fold, record: Record) -> None:
-    if record.opens:
+def _take_next(fold: Fold, record: Record) -> None:
+    believed = fold.seq - fold.unsure
+    # A damaged line may have shown any seq: what follows it tells better where the journal is.
+    expected = believed + 2 if fold.unsure and record.seq <= fold.seq else fold.seq + 1
+    if record.seq > expected:
+        _take_gap(fold, expected, record.seq)
+    _take(fold, record)
+    fold.seq, fold.unsure = record.seq, 0
+
+
+def _take(fold: Fold, record: Record, *, late: bool = False) -> None:
+    if record.opens and late:
+        fold.run, fold.opened_seq = record.body.get("run", 1), record.seq
+    elif record.opens:
         _open_run(fold, record)
     if record.boot:
         fold.boots[record.boot] = record.at
@@ -56,7 +67,7 @@ def _take(fold: Fold, record: Record) -> None:
         return
     try:
         handler(fold, record)
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         # The crc is right, so a program wrote it, yet it does not fit what was before it.
         _problem(fold, f"record {record.seq} ({record.op}) does not fit: {error}")
         fold.needs_full = True
@@ -65,21 +76,38 @@ def _take(fold: Fold, record: Record) -> None:
 
 
 def _take_damage(fold: Fold, damage: DamagedLine) -> None:
+    if damage.place.offset == 0 and (fold.run == 0 or fold.is_closed):
+        # A run's first record is the first of a segment: this was one, or nothing is known at all.
+        _start_fresh(fold, fold.run + 1, fold.checkpoint, fold.seq + 1)
+    if damage.op in ("", "save") and not _has_readable_save(fold):
+        fold.state_lost = True
     _problem(
         fold,
         f"journal/{damage.place.segment:06d}.jsonl, byte {damage.place.offset}: {damage.problem}",
     )
     fold.needs_full = True
-    if damage.seq is not None and damage.seq <= fold.seq:
-        return
-    fold.seq = damage.seq if damage.seq is not None else fold.seq + 1
-    if damage.checkpoint is not None:
-        _lose_checkpoint(fold, damage)
+    is_new = damage.seq is None or damage.seq > fold.seq
+    if is_new:
+        seq = fold.seq + 1 if damage.seq is None else damage.seq
+        is_gap = seq > fold.seq + 1
+        fold.unsure, fold.seq = fold.unsure + seq - fold.seq, seq
+        if damage.op == "save" or damage.checkpoint == fold.checkpoint + 1:
+            _lose_checkpoint(fold, damage)
+        if is_gap or not (damage.step or damage.op in _STEPLESS):
+            fold.doubts_all = True
     if damage.step:
-        step = _step_named(fold, damage.step)
-        _set_status(fold, damage.step, step, "in_doubt")
-    elif damage.seq is None:
-        fold.doubts_all = True
+        _doubt(fold, damage.step, is_new=is_new)
+
+
+def _has_readable_save(fold: Fold) -> bool:
+    return any(kept.readable and kept.run == fold.run for kept in fold.checkpoints.values())
+
+
+def _doubt(fold: Fold, name: str, *, is_new: bool) -> None:
+    """Doubt a step; by a line whose seq came before, only if nobody has settled it since."""
+    step = _step_named(fold, name)
+    if is_new or (step.status == "pending" and not step.cleared):
+        _set_status(fold, name, step, "in_doubt")
 
 
 def _take_gap(fold: Fold, first: int, found: int) -> None:
@@ -97,17 +125,22 @@ def _problem(fold: Fold, text: str) -> None:
 
 
 def _lose_checkpoint(fold: Fold, damage: DamagedLine) -> None:
-    number = damage.checkpoint or 0
-    fold.checkpoint = max(fold.checkpoint, number)
-    lost = Checkpoint(number, fold.seq, "", "", damage.place, fold.run, readable=False)
-    fold.checkpoints[number] = lost
+    # The number is not believed either: it can only have been the next one.
+    fold.checkpoint += 1
+    lost = Checkpoint(fold.checkpoint, fold.seq, "", "", damage.place, fold.run, readable=False)
+    fold.checkpoints[fold.checkpoint] = lost
 
 
 # --- runs -------------------------------------------------------------------------------------
 
 
 def _open_run(fold: Fold, record: Record) -> None:
-    """Start fresh, as a reader who begins with this record would."""
+    before = record.body.get("checkpoint_before", 0)
+    _start_fresh(fold, record.body.get("run", 1), before, record.seq)
+
+
+def _start_fresh(fold: Fold, run: int, checkpoint: int, seq: int) -> None:
+    """Begin a run as a reader would whose first record this is."""
     fresh = Fold(fold.task)
     stays = {"task", "seq", "keeps_history"}
     if fold.keeps_history:
@@ -115,9 +148,7 @@ def _open_run(fold: Fold, record: Record) -> None:
     for name in Fold.__slots__:
         if name not in stays:
             setattr(fold, name, getattr(fresh, name))
-    fold.run = record.body.get("run", 1)
-    fold.checkpoint = record.body.get("checkpoint_before", 0)
-    fold.opened_seq = record.seq
+    fold.run, fold.checkpoint, fold.opened_seq = run, checkpoint, seq
 
 
 # --- steps ------------------------------------------------------------------------------------
@@ -177,18 +208,19 @@ def _reopen_step(fold: Fold, name: str, record: Record) -> None:
 
 def _change_state(fold: Fold, record: Record, new: JsonObject, grown_by: int) -> None:
     changes = delta.diff(fold.state, new)
-    for path in (*changes.get("set", ()), *changes.get("add", ()), *changes.get("drop", ())):
+    for path in delta.paths(changes):
         steps = delta.path_of(path)
-        old, value = delta.at(fold.state, steps), delta.at(new, steps)
-        _note(fold, record, "/state" + path, old, value)
-        if record.op != "edit":
-            fold.edited_paths.pop("/state" + path, None)
+        _note(fold, record, "/state" + path, delta.at(fold.state, steps), delta.at(new, steps))
     fold.state = new
     fold.state_bytes += grown_by
 
 
 def _note(fold: Fold, record: Record, path: str, old: Any, new: Any) -> None:
     fold.changes.append(Changed(record.seq, record.id, record.by, path, old, new))
+    if record.op == "edit":
+        fold.edited_paths[path] = record.body["mtime_ns"]
+    else:
+        fold.edited_paths.pop(path, None)
 
 
 def _apply_changes(fold: Fold, record: Record) -> None:
@@ -246,8 +278,9 @@ def _wait_if_asked(fold: Fold) -> None:
 def _save(fold: Fold, record: Record) -> None:
     body = record.body
     if body["run"] != fold.run:
-        _problem(fold, f"the record that opened run {body['run']} is missing")
         _open_run(fold, record)
+        _problem(fold, f"the record that opened run {fold.run} is missing")
+        fold.doubts_all = True
     number = body["checkpoint"]
     kept = Checkpoint(
         number=number,
@@ -265,12 +298,21 @@ def _save(fold: Fold, record: Record) -> None:
         restored_from=body.get("restored_from", 0),
     )
     fold.checkpoints[number] = kept
-    fold.checkpoint = max(fold.checkpoint, number)
-    fold.state_pruned = kept.pruned
-    if not kept.pruned:
-        _take_saved_state(fold, record, kept)
     _plan_and_total(fold, record)
     _take_common(fold, record)
+    if number < fold.checkpoint and _is_outlived(fold, number):
+        return
+    fold.checkpoint = max(fold.checkpoint, number)
+    fold.state_pruned = kept.pruned
+    if kept.pruned:
+        fold.needs_full = True
+    else:
+        _take_saved_state(fold, record, kept)
+
+
+def _is_outlived(fold: Fold, number: int) -> bool:
+    """Say whether a save that was found late is older than one whose state is there."""
+    return any(kept.readable for kept in fold.checkpoints.values() if kept.number > number)
 
 
 def _plan_and_total(fold: Fold, record: Record) -> None:
@@ -285,7 +327,7 @@ def _take_saved_state(fold: Fold, record: Record, kept: Checkpoint) -> None:
         new: JsonObject = record.body["state"]
         _change_state(fold, record, new, 0)
         fold.state_bytes, fold.full_bytes, fold.changes_bytes = size, size, 0
-        fold.needs_full = False
+        fold.needs_full = fold.state_lost = False
     else:
         leaned_on = fold.checkpoints.get(kept.leans_on)
         if leaned_on is None or not leaned_on.readable or kept.leans_on != kept.number - 1:
@@ -369,9 +411,6 @@ def _edit(fold: Fold, record: Record) -> None:
     fold.edits.setdefault(body["base"], []).append(
         IngestedEdit(record.seq, body["base"], body["digest"], body["mtime_ns"], record.place)
     )
-    changes: Mapping[str, Any] = body.get("changes", {})
-    for path in (*changes.get("set", ()), *changes.get("add", ()), *changes.get("drop", ())):
-        fold.edited_paths["/state" + path] = body["mtime_ns"]
     _apply_changes(fold, record)
     if "plan" in body:
         _take_plan(fold, body["plan"])
@@ -445,7 +484,11 @@ def _finish(fold: Fold, record: Record) -> None:
     _take_common(fold, record)
     _set_run_status(fold, record, record.body["outcome"])
     fold.summary = record.body.get("summary", "")
-    fold.paused_by_person = fold.status == "paused" and record.body.get("by_person", False)
+    # An agent that gives up does not end a person's pause.
+    is_laid_down = fold.status in ("paused", "failed")
+    by_person = fold.status == "paused" and record.body.get("by_person", False)
+    fold.paused_by_person = by_person or (fold.paused_by_person and is_laid_down)
+    _wait_if_asked(fold)
 
 
 def _pin(fold: Fold, record: Record) -> None:
@@ -459,6 +502,7 @@ def _prune(fold: Fold, record: Record) -> None:
     for number in record.body["checkpoints"]:
         if number in fold.checkpoints:
             fold.checkpoints[number].pruned = True
+    fold.needs_full = fold.needs_full or fold.checkpoint in record.body["checkpoints"]
 
 
 def _restore(fold: Fold, record: Record) -> None:
@@ -469,7 +513,7 @@ def _restore(fold: Fold, record: Record) -> None:
 
 
 def _acknowledge(fold: Fold, record: Record) -> None:
-    for conflict_id in record.body.get("conflicts", ()):
+    for conflict_id in record.body.get("acknowledged", ()):
         fold.conflicts.pop(conflict_id, None)
     if record.body.get("damage"):
         fold.is_damaged = fold.doubts_all = False

@@ -21,7 +21,7 @@ LEAST_TOKENS = 150
 _VALUE_SHOWN = 300
 
 # How much of each list and text is shown, from generous to bare.
-_WINDOWS = ((20, 4000), (20, 1000), (10, 500), (5, 250), (2, 120), (1, 60), (0, 30))
+_WINDOWS = ((20, 4000), (20, 1000), (10, 500), (5, 250), (2, 120), (1, 60), (0, 30), (0, 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,25 +45,23 @@ def compose(fold: Fold, request: BriefRequest) -> JsonObject:
     """Compose the brief: everything that fits comes whole, the state takes what is left."""
     budget = max(request.max_tokens, LEAST_TOKENS) * CHARACTERS_PER_TOKEN
     brief: JsonObject = {}
+    # Leave the state what it makes of a third: it is what the agent came for.
+    wanted = _characters(cut(request.state, budget // 3, request.state_path)) + len('"state":,')
     for items, text in _WINDOWS:
         brief = _without_state(fold, request, items, text)
-        spare = budget - _characters(brief)
-        # Leave the state a third, or all it wants: it is what the agent came for.
-        wanted = min(budget // 3, _characters(request.state))
-        if spare >= wanted:
+        if budget - _characters(brief) >= wanted:
             break
+    if fold.state_lost and request.state is fold.state:
+        # Unknown is not empty.
+        return brief | {"state": None}
     spare = budget - _characters(brief) - len('"state":,')
-    brief["state"] = _cut_to(request.state, max(spare, 0), request.state_path)
+    # Sizes are counted in bytes inside `cut` and never smaller than the characters promised.
+    brief["state"] = cut(request.state, max(spare, 0), request.state_path)
     return brief
 
 
 def _characters(value: Any) -> int:
     return len(strict_json.encode(value).decode())
-
-
-def _cut_to(state: Any, budget: int, path: tuple[str, ...]) -> Any:
-    # Sizes are counted in bytes inside `cut` and never smaller than the characters promised.
-    return cut(state, budget, path)
 
 
 def _without_state(fold: Fold, request: BriefRequest, items: int, text: int) -> JsonObject:
@@ -89,11 +87,17 @@ def _without_state(fold: Fold, request: BriefRequest, items: int, text: int) -> 
         "changes": list(request.changes)[:items],
         "conflicts": [_conflict(lost) for lost in fold.conflicts.values()][:items],
         "refs": list(request.refs)[:items],
-        "warnings": [shortened(warning, max(text, 200)) for warning in request.warnings],
+        "warnings": [shortened(warning, max(text, 60)) for warning in request.warnings[:items]],
         **request.more,
     }
     brief["hint"] = _hint(fold, request, brief)
-    return brief
+    return brief if items else _bare(fold, brief)
+
+
+def _bare(fold: Fold, brief: JsonObject) -> JsonObject:
+    """Leave out even what is empty, and say that there is more."""
+    hint = (hints.STOP if fold.paused_by_person else "") + hints.MORE
+    return {key: value for key, value in brief.items() if value not in ([], "")} | {"hint": hint}
 
 
 def _newest(fold: Fold) -> JsonObject:
@@ -118,7 +122,7 @@ def _unfinished(
             doubtful.append(name)
         elif status != "running":
             remaining.append(name)
-        if len(remaining) >= items and (not looks_for_doubt or len(doubtful) >= items):
+        if len(remaining) >= items and (not looks_for_doubt or len(doubtful) >= max(items, 1)):
             break
     return doubtful[: max(items, 1)], remaining[:items]
 
@@ -147,6 +151,8 @@ def _conflict(lost: Conflict) -> JsonObject:
 
 def _hint(fold: Fold, request: BriefRequest, brief: JsonObject) -> str:
     said = hints.about(changes=brief["changes"], conflicts=(), is_paused=fold.paused_by_person)
+    if fold.state_lost:
+        said += hints.STATE_LOST
     if brief["in_doubt"]:
         said += hints.in_doubt(core_only=request.core_only)
     if fold.is_closed:

@@ -84,6 +84,11 @@ def _only_grew(before: Any, now: Any) -> bool:
     return len(before) < len(now) and same(before, now[: len(before)])
 
 
+def paths(changes: Changes) -> list[str]:
+    """List the pointers of everything that changes."""
+    return [where for part in _PARTS for where in changes.get(part, ())]
+
+
 def apply(value: JsonObject, changes: Changes) -> JsonObject:
     """Make the changed state, sharing with `value` all that did not change; `value` stays as it is.
 

@@ -34,15 +34,23 @@ class SavedFile:
     is_sealed: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Base:
+    """What a person had before them: the view as it was rendered, with their earlier saves laid over."""
+
+    content: JsonObject
+    shown: JsonObject
+
+
 def is_known(fold: Fold, file: SavedFile) -> bool:
     """Say whether this save is in the journal already, so that nobody takes it in twice."""
     earlier = fold.edits.get(file.revision, [])
+    newest = max((edit.mtime_ns for edit in earlier), default=0)
     if file.is_sealed:
         # Our own bytes: an edit only if somebody pressed undo after having saved something else.
-        return not earlier or file.mtime_ns <= earlier[-1].mtime_ns
+        return not earlier or file.mtime_ns <= newest
     if earlier and earlier[-1].digest == file.digest:
         return True
-    newest = max((edit.mtime_ns for edit in earlier), default=0)
     return any(edit.digest == file.digest for edit in earlier) and file.mtime_ns <= newest
 
 
@@ -80,8 +88,13 @@ def apply_said(content: JsonObject, record: Record) -> JsonObject:
 
 def _with_lost(content: JsonObject, lost: JsonObject, by: str) -> JsonObject:
     """A value of the person's that did not make it was in the file all the same."""
-    path = delta.path_of(lost["path"]) if lost["lost_by"] == by else ()
-    if path[:1] != ("state",) or len(path) < 2:
+    was_in_it = lost["lost_by"] == by and "taken_back" not in lost
+    path = delta.path_of(lost["path"]) if was_in_it else ()
+    if len(path) == 1 and path[0] in ("goal", "next", "status"):
+        return content | {path[0]: lost["lost"]}
+    if len(path) == 2 and path[0] == "plan":
+        return content | {"plan": content["plan"] | {path[1]: lost["lost"]}}
+    if path[:1] != ("state",):
         return content
     where = pointer(path[1:])
     changes = {"set": {where: lost["lost"]}} if "lost" in lost else {"drop": [where]}
@@ -94,7 +107,7 @@ def _with_lost(content: JsonObject, lost: JsonObject, by: str) -> JsonObject:
 # --- taking an edit in ------------------------------------------------------------------------
 
 
-def decide_edit(fold: Fold, file: SavedFile, base: JsonObject, context: Context) -> Decision:
+def decide_edit(fold: Fold, file: SavedFile, base: Base, context: Context) -> Decision:
     """Make a person's save a revision of its own, or find that it says nothing new."""
     if is_known(fold, file):
         return Decision(None)
@@ -139,8 +152,9 @@ def decide_keep_aside(
 class _Reading:
     """Goes through one saved file, collecting what it changes and what has to be put back."""
 
-    def __init__(self, fold: Fold, file: SavedFile, base: JsonObject, context: Context) -> None:
-        self.fold, self.file, self.base, self.context = fold, file, base, context
+    def __init__(self, fold: Fold, file: SavedFile, base: Base, context: Context) -> None:
+        self.fold, self.file, self.context = fold, file, context
+        self.base, self.shown = base.content, base.shown
         self.theirs = file.document
         self.body: JsonObject = {}
         self.warnings: list[str] = []
@@ -160,17 +174,18 @@ class _Reading:
     def _put_back(self, what: str, why: str) -> None:
         self.warnings.append(f"{what} was put back: {why}")
 
-    def _lose(self, path: str, value: Any, lost_by: str, kept_by: str) -> None:
+    def _lose(self, path: str, value: Any, lost_by: str, **how: bool) -> None:
         number = len(self.lost) + 1
         name = f"{self.context.id[:8]}-{number}"
         self.lost.append(
             {
                 "id": name,
                 "path": path,
-                "kept_by": kept_by,
+                "kept_by": self.context.by,
                 "lost_by": lost_by,
                 "file": f"conflicts/{name}.json",
                 **({} if value is MISSING else {"lost": value}),
+                **how,
             }
         )
 
@@ -181,6 +196,15 @@ class _Reading:
             for edited, mtime_ns in self.fold.edited_paths.items()
             if edited == path or edited.startswith(path + "/") or path.startswith(edited + "/")
         )
+
+    def _yields(self, path: str, new: Any, before: Any, shown: Any) -> bool:
+        """Give way to what was saved after this; keep what this takes back of an earlier save."""
+        if self._is_older_than(path):
+            self._lose(path, new, self.context.by)
+            return True
+        if strict_json.same(new, shown) and not strict_json.same(before, shown):
+            self._lose(path, before, self.context.by, taken_back=True)
+        return False
 
     # --- section by section -------------------------------------------------------------------
 
@@ -195,11 +219,12 @@ class _Reading:
             except HoldfastError as error:
                 self._put_back(name, str(error))
                 continue
-            current = getattr(self.fold, name)
-            if current not in (old, new):
-                self._lose(f"/{name}", current, last_writer(self.fold, f"/{name}"), "human")
-            if current != new:
-                self.body[name] = new
+            current, path = getattr(self.fold, name), f"/{name}"
+            if current == new or self._yields(path, new, old, self.shown[name]):
+                continue
+            if current != old:
+                self._lose(path, current, last_writer(self.fold, path))
+            self.body[name] = new
 
     def _state(self) -> None:
         theirs = self.theirs.get("state", self.base["state"])
@@ -221,7 +246,17 @@ class _Reading:
             changes = {**changes, "set": changes.get("set", {}) | added}
         if changes:
             self.body["changes"] = changes
+            self._keep_taken_back(changes, value)
         return None
+
+    def _keep_taken_back(self, changes: delta.Changes, value: JsonObject) -> None:
+        """Two people had one view open: what the later save takes back of the earlier is kept."""
+        for where in delta.paths(changes):
+            path = delta.path_of(where)
+            shown, before = delta.at(self.shown["state"], path), delta.at(self.base["state"], path)
+            is_taken_back = strict_json.same(delta.at(value, path), shown)
+            if is_taken_back and not strict_json.same(before, shown):
+                self._lose("/state" + where, before, self.context.by, taken_back=True)
 
     def _fits(self, theirs: JsonObject) -> bool:
         limits = self.context.settings.limits
@@ -236,9 +271,9 @@ class _Reading:
         """The person's value stands, unless a person saved another one later."""
         path = "/state" + pointer(clash.path)
         if not self._is_older_than(path):
-            self._lose(path, clash.current, last_writer(self.fold, path), self.context.by)
+            self._lose(path, clash.current, last_writer(self.fold, path))
             return value
-        self._lose(path, clash.wanted, self.context.by, self.context.by)
+        self._lose(path, clash.wanted, self.context.by)
         where = pointer(clash.path)
         if clash.current is MISSING:
             return delta.apply(value, {"drop": [where]})
@@ -276,12 +311,16 @@ class _Reading:
         """A step that was finished since the person looked stays finished: use reopen."""
         kept: JsonObject = {}
         for name, word in steps.items():
-            known = self.fold.steps.get(name)
-            if known is not None and known.status == "done" and word != "done":
+            status = self.fold.status_of(name, self.context.now, self.context.gone)
+            if status == "done" and word != "done":
                 self._put_back(f"plan: {name}", "it was done meanwhile; write its name into reopen")
-            elif known is None or known.status != word:
+            elif status != word and not self._step_yields(name, word):
                 kept[name] = word
         return kept
+
+    def _step_yields(self, name: str, word: str) -> bool:
+        before, shown = self.base["plan"].get(name), self.shown["plan"].get(name)
+        return self._yields("/plan" + pointer([name]), word, before, shown)
 
     def _is_step_name(self, name: str) -> bool:
         try:
@@ -304,6 +343,8 @@ class _Reading:
                 self.warnings.append(f"reopen: there is no step {str(name)[:80]!r}")
             elif known.status in FINISHED or known.status == "failed":
                 names.append(name)
+            elif known.status != "pending":
+                self._put_back(f"reopen: {name}", "it is not finished; say in plan what happened")
         if names:
             self.body["reopen"] = list(dict.fromkeys(names))
         return None
@@ -335,24 +376,31 @@ class _Reading:
             except HoldfastError as error:
                 self._put_back(f"questions: {name}", str(error))
                 continue
-            self.body.setdefault("answers", {})[name] = answer
+            if not self._yields(f"/questions/{name}/answer", answer, None, None):
+                self.body.setdefault("answers", {})[name] = answer
 
     def _status(self) -> None:
         new, old = self.theirs.get("status", self.base["status"]), self.base["status"]
-        if strict_json.same(new, old) or new == self.fold.status:
+        is_held = self.fold.paused_by_person or new != "paused"
+        if strict_json.same(new, old) or (new == self.fold.status and is_held):
             return None
         if new not in _STATUS_WORDS:
             return self._put_back("status", f"write one of {', '.join(_STATUS_WORDS)}")
         if new == "done" and not self._is_all_done():
             return None
-        self.body["status"] = new
+        if not self._yields("/status", new, old, self.shown["status"]):
+            self.body["status"] = new
         return None
 
     def _is_all_done(self) -> bool:
         left = Fold(self.fold.task, unfinished=self.fold.unfinished.copy())
+        added = [name for name in self.body.get("plan", ()) if name not in self.fold.steps]
+        left.unfinished.update(dict.fromkeys([*added, *self.body.get("reopen", ())]))
         for name, word in self.body.get("steps", {}).items():
             if word in FINISHED:
                 left.unfinished.pop(name, None)
+            else:
+                left.unfinished[name] = None
         answered: Sequence[str] = list(self.body.get("answers", {}))
         left.questions = {
             name: question for name, question in self.fold.questions.items() if name not in answered
@@ -365,15 +413,15 @@ class _Reading:
         return True
 
     def _unknown_keys(self) -> None:
-        extra = {
-            key: value
-            for key, value in self.theirs.items()
-            if key not in EDITABLE_KEYS and key not in OWN_KEYS
-        }
-        if strict_json.same(extra, self.fold.extra) or not self._may_keep(extra):
+        theirs, current = _unknown(self.theirs), self.fold.extra
+        merged = merge.three_way(_unknown(self.base), current, theirs, prefer="wanted")
+        extra = merged.value
+        if strict_json.same(extra, current) or not self._may_keep(extra):
             return
+        for clash in merged.clashes:
+            self._lose(pointer(clash.path), clash.current, self.context.by, taken_back=True)
         self.body["extra"] = extra
-        if new := [key for key in extra if key not in self.fold.extra]:
+        if new := [key for key in extra if key not in current]:
             self.warnings.append(f"unknown keys are kept and mean nothing: {', '.join(new)[:200]}")
 
     def _may_keep(self, extra: JsonObject) -> bool:
@@ -386,6 +434,11 @@ class _Reading:
             self._put_back("unknown keys", str(error))
             return False
         return True
+
+
+def _unknown(document: JsonObject) -> JsonObject:
+    known = {*EDITABLE_KEYS, *OWN_KEYS}
+    return {key: value for key, value in document.items() if key not in known}
 
 
 def _has_reserved(value: Any) -> bool:

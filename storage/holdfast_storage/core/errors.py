@@ -40,9 +40,9 @@ class TooLarge(HoldfastError):
         "nothing was saved."
     )
 
-    def __init__(self, where: str, size: int, limit: int) -> None:
-        super().__init__(f"{where} has {size:,} where at most {limit:,} are allowed")
-        self.where, self.size, self.limit = where, size, limit
+    def __init__(self, where: str, size: int, limit: int, unit: str = "bytes") -> None:
+        super().__init__(f"{where} has {size:,} {unit} where at most {limit:,} are allowed")
+        self.where, self.size, self.limit, self.unit = where, size, limit, unit
 
 
 class InvalidName(HoldfastError):

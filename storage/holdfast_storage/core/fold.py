@@ -130,6 +130,7 @@ class Fold:
     task: str
     keeps_history: bool = False
     seq: int = 0
+    unsure: int = 0  # how many of the last seqs only damaged lines speak for
     opened_seq: int = 0  # the first record of the run
     run: int = 0
     status: str = "active"
@@ -153,6 +154,8 @@ class Fold:
     full_bytes: int = 0  # of the last save that held the state in full
     changes_bytes: int = 0  # of everything since
     needs_full: bool = True
+    # What was saved in this run cannot be read: the state is unknown, which is not empty.
+    state_lost: bool = False
     # Prune took the last save's state: what changes it has nothing to change until the next save.
     state_pruned: bool = False
 

@@ -12,6 +12,11 @@ CONFLICTS = (
     "What you sent for the paths in conflicts was not saved, because somebody else changed them "
     "first; your values lie in conflicts/. Load, then save again if you insist. "
 )
+MORE = "Much is left out here: load with more max_tokens before you act. "
+STATE_LOST = (
+    "The saved state cannot be read, which does not mean that there was none: do not start over. "
+    "Ask a person to run holdfast check. "
+)
 STOP = "A person paused this task: stop now, and go on only after a person sets it to active. "
 ATTEMPTS = (
     "This step was tried {attempts} times: mark it failed, or ask a person, rather than try again. "

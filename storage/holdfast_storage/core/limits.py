@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from holdfast_storage.core import strict_json
 from holdfast_storage.core.errors import InvalidValue
 from holdfast_storage.core.retention import Retention
 from holdfast_storage.core.strict_json import JsonObject, is_object
@@ -41,7 +42,7 @@ def read_settings(document: JsonObject) -> Settings:
     return Settings(
         limits=_section(Limits, document, "limits"),
         retention=_section(Retention, document, "retention"),
-        lease_seconds=_positive(document.get("lease_seconds", 900), "lease_seconds"),
+        lease_seconds=_number(document.get("lease_seconds", 900), "lease_seconds", float),
     )
 
 
@@ -49,16 +50,24 @@ def _section(kind: type[Any], document: JsonObject, name: str) -> Any:
     section = document.get(name, {})
     if not is_object(section):
         raise InvalidValue(f"holdfast.json: {name}", "it must be an object")
-    known = {each.name for each in fields(kind)}
+    defaults = asdict(kind())
     values: dict[str, Any] = {}
     for key, value in section.items():
-        if key not in known:
+        if key not in defaults:
             raise InvalidValue(f"holdfast.json: {name}.{key}", "there is no such setting")
-        values[key] = _positive(value, f"{name}.{key}")
+        # How long a checkpoint is kept may be half an hour; everything else is counted.
+        is_fraction = key.endswith("hours")
+        values[key] = _number(value, f"{name}.{key}", float if is_fraction else int)
+    if values.get("depth", 0) > strict_json.MAX_DEPTH:
+        most = strict_json.MAX_DEPTH
+        raise InvalidValue("holdfast.json: limits.depth", f"it can be at most {most}")
     return kind(**values)
 
 
-def _positive(value: Any, where: str) -> Any:
-    if type(value) not in (int, float) or value < 0:
-        raise InvalidValue(f"holdfast.json: {where}", "it must be a number of at least 0")
+def _number(value: Any, where: str, kind: type[int | float]) -> Any:
+    if type(value) is not int and type(value) is not kind:
+        whole = "whole " if kind is int else ""
+        raise InvalidValue(f"holdfast.json: {where}", f"it must be a {whole}number")
+    if value < 0:
+        raise InvalidValue(f"holdfast.json: {where}", "it must be at least 0")
     return value

@@ -100,6 +100,9 @@ def decode_line(line: bytes, place: Place) -> Entry:
         return _damaged(line, place, "its crc does not fit")
     try:
         found = strict_json.decode(line)
+        texts = (found["id"], found["at"], found["by"], found["op"])
+        if type(found["seq"]) is not int or not all(type(text) is str for text in texts):
+            return _damaged(line, place, "it is not a record")
         return Record(
             seq=found["seq"],
             id=found["id"],

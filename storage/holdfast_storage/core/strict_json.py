@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 JsonObject = dict[str, Any]
 
 MAX_DEPTH = 64
-# In its file a state stands one level below the top; the deepest one allowed must be readable there.
-_FILE_DEPTH = MAX_DEPTH + 1
+# In its file a state stands one level below the top and an answer three; the deepest allowed must be
+# readable there.
+_FILE_DEPTH = MAX_DEPTH + 4
 # Python and pydantic_core read integers of up to 4,300 digits.
 _FILE_DIGITS = 4300
 _VALUE_DIGITS = 4000

@@ -33,7 +33,14 @@ from holdfast_storage.core.decide.steps import (
     decide_reopen,
     decide_resolve,
 )
-from holdfast_storage.core.edits import SavedFile, apply_said, decide_edit, edits_before
+from holdfast_storage.core.edits import (
+    Base,
+    SavedFile,
+    apply_said,
+    decide_edit,
+    edits_before,
+    is_known,
+)
 from holdfast_storage.core.fold import Fold
 from holdfast_storage.core.limits import Settings
 from holdfast_storage.core.records import (
@@ -122,8 +129,9 @@ class Story:
         return self.append(decision.draft) if decision.draft else None
 
     def append(self, draft: Draft) -> Record:
-        self.journal.append(encode_line(self.fold.seq + 1, draft))
-        entry = self.entries()[-1]
+        line = encode_line(self.fold.seq + 1, draft)
+        entry = decode_line(line[:-1], Place(1, sum(map(len, self.journal)), len(line)))
+        self.journal.append(line)
         assert isinstance(entry, Record)
         advance(self.fold, [entry])
         return entry
@@ -352,8 +360,10 @@ class Buffer:
         """Change the buffer, objects key by key."""
         for name, value in values.items():
             old = self.document.get(name)
-            both = is_object(old) and is_object(value)
-            self.document[name] = old | value if both else value
+            if is_object(old) and is_object(value):
+                self.document[name] = old | value
+            else:
+                self.document[name] = value
 
     def saves(self, *, at: int | None = None, raw: bytes = b"", **values: Any) -> Record | None:
         """Save the buffer (or `raw`) with the modification time `at`, and have it taken in."""
@@ -367,12 +377,15 @@ class Buffer:
 
     def decides(self, file: SavedFile) -> Decision:
         story = self.person.story
-        base = view.editable(story.folded_to(file.revision), story.now, frozenset())
+        if is_known(story.fold, file):
+            return Decision(None)
+        shown = view.editable(story.folded_to(file.revision), story.now, frozenset())
+        base = shown
         for edit in edits_before(story.fold, file):
             [record] = [entry for entry in story.entries() if entry.place == edit.place]
             assert isinstance(record, Record)
             base = apply_said(base, record)
-        return decide_edit(story.fold, file, base, self.person.context())
+        return decide_edit(story.fold, file, Base(base, shown), self.person.context())
 
 
 def started(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from holdfast_storage.core.cuts import cut, is_cut, uncut
 from holdfast_storage.core.delta import at, path_of
 from holdfast_storage.core.errors import InvalidValue
-from holdfast_storage.core.strict_json import encode, same
+from holdfast_storage.core.strict_json import encode, is_object, same
 
 VALUES: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.integers(0, 9) | st.text(max_size=60),
@@ -24,7 +24,7 @@ STATES = st.dictionaries(st.sampled_from(["a", "b", "c/d", "ü"]), VALUES, max_s
 def placeholders(value: Any) -> list[dict[str, Any]]:
     if is_cut(value):
         return [value]
-    children: list[Any] = list(value.values()) if isinstance(value, dict) else []
+    children: list[Any] = list(value.values()) if is_object(value) else []
     return [found for child in children for found in placeholders(child)]
 
 

@@ -49,3 +49,9 @@ def test_a_wrong_setting_is_refused_by_name(document: Any, named: str) -> None:
         read_settings(document)
 
     assert refused.value.where == f"holdfast.json: {named}"
+
+
+@pytest.mark.parametrize("document", [{"limits": {"depth": 65}}, {"limits": {"steps": 1.5}}])
+def test_a_limit_that_could_not_be_kept_is_refused(document: Any) -> None:
+    with pytest.raises(InvalidValue):
+        read_settings(document)

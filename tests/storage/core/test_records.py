@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from typing import Any
+from zlib import crc32
 
 import pytest
 from hypothesis import given, settings
@@ -15,11 +16,15 @@ from holdfast_storage.core.records import (
     decode_line,
     encode_line,
 )
-from holdfast_storage.core.strict_json import decode
+from holdfast_storage.core.strict_json import decode, encode
 
 HERE = Place(1, 40, 90)
 DONE = Draft(
-    "8f3a", "2026-03-01T12:00:00.000Z", "ann@laptop", "done", {"step": "doc-047", "result": {"n": 1}}
+    "8f3a",
+    "2026-03-01T12:00:00.000Z",
+    "ann@laptop",
+    "done",
+    {"step": "doc-047", "result": {"n": 1}},
 )
 
 BODIES = st.dictionaries(
@@ -135,10 +140,6 @@ def test_a_line_whose_envelope_has_other_kinds_of_values_is_not_a_record(wrong: 
 
 
 def with_crc(whole: dict[str, Any]) -> bytes:
-    from zlib import crc32
-
-    from holdfast_storage.core.strict_json import encode
-
     open_ended = encode(whole)[:-1]
     return b'%b,"crc":"%08x"}' % (open_ended, crc32(open_ended))
 

@@ -318,9 +318,9 @@ def test_the_deepest_state_that_is_taken_can_be_read_in_its_file() -> None:
 
 
 def test_a_file_that_is_too_deep_is_refused_where_it_becomes_so() -> None:
-    assert place_unreadable('{"a":\n' + "[" * 65 + "]" * 65 + "}") == (2, 65)
-    assert place_unreadable('{"a":\n' + "[" * 1_000_000) == (2, 65)
-    assert place_unreadable('{"\\x": 1-2, "a":\n' + "[" * 1_000_000) == (2, 65)
+    assert place_unreadable('{"a":\n' + "[" * 68 + "]" * 68 + "}") == (2, 68)
+    assert place_unreadable('{"a":\n' + "[" * 1_000_000) == (2, 68)
+    assert place_unreadable('{"\\x": 1-2, "a":\n' + "[" * 1_000_000) == (2, 68)
 
 
 def test_brackets_in_text_are_not_depth() -> None:

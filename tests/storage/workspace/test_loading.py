@@ -10,8 +10,9 @@ import pytest
 from holdfast_storage.core.errors import InvalidName, InvalidValue, Unavailable, Unknown
 
 if TYPE_CHECKING:
-    from holdfast_storage.workspace import Workspace
     from tests.storage.workspace.conftest import FolderPlace, Place
+
+    from holdfast_storage.workspace import Workspace
 
 
 # --- the brief --------------------------------------------------------------------------------
@@ -266,10 +267,10 @@ async def test_another_agents_changes_are_told_once(place: Place) -> None:
     first = await bob.mark("report", "one")
     second = await bob.mark("report", "two")
 
-    assert [(each.by, each.path, each.old, each.new) for each in first.changes] == [
+    assert {(each.by, each.path, each.old, each.new) for each in first.changes} == {
         ("ann", "/state/a", 1, 3),
         ("ann", "/next", "", "page 2"),
-    ]
+    }
     assert second.changes == []
 
 

@@ -330,6 +330,19 @@ async def test_a_revision_of_a_run_that_is_over_is_no_base(workspace: Workspace)
     assert refused.value.where == "revision"
 
 
+async def test_a_revision_whose_state_was_pruned_is_no_base(workspace: Workspace) -> None:
+    ann = workspace.caller("ann")
+    old = await ann.save("report", {"a": 1, "b": 1})
+    await ann.save("report", {"a": 2})
+    await ann.save("report", {"a": 3})
+    await ann.prune("report", keep_last=1, older_than_hours=0)
+
+    with pytest.raises(InvalidValue) as refused:
+        await workspace.caller("bob").save("report", {"b": 2}, revision=old.revision)
+
+    assert refused.value.where == "revision"
+
+
 async def test_a_caller_without_memory_must_give_a_revision(workspace: Workspace) -> None:
     nobody = workspace.caller("http", must_give_revision=True)
     first = await nobody.save("report", {"a": 1})

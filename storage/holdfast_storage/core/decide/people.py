@@ -86,7 +86,8 @@ def decide_ask(fold: Fold, request: AskRequest, belief: Belief, context: Context
                 return Decision(None, {"question": question.id, "opens": False})
         waiting = len(fold.open_questions(context.now))
         if waiting >= context.settings.limits.open_questions:
-            raise TooLarge("open questions", waiting + 1, context.settings.limits.open_questions)
+            limit = context.settings.limits.open_questions
+            raise TooLarge("the task", waiting + 1, limit, "open questions")
     name = "q1" if opens else f"q{len(fold.questions) + 1}"
     body: JsonObject = {
         **(opening_fields(fold) if opens else {}),
@@ -107,7 +108,7 @@ def _check_ask(request: AskRequest, context: Context) -> None:
         raise InvalidValue("question", "it is empty")
     check_text(request.question, "question", context)
     if len(request.options) > 20:
-        raise TooLarge("options", len(request.options), 20)
+        raise TooLarge("options", len(request.options), 20, "entries")
     for option in request.options:
         check_text(option, "options", context)
     if request.step:
@@ -163,7 +164,7 @@ def decide_acknowledge(
             raise Unknown("conflict", name, list(fold.conflicts)[:5])
     body: JsonObject = {}
     if conflicts:
-        body["conflicts"] = list(conflicts)
+        body["acknowledged"] = list(conflicts)
     if damage and (fold.is_damaged or fold.doubts_all):
         body["damage"] = True
     return Decision(draft(context, "acknowledge", body) if body else None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from holdfast_storage.core import delta, ids, strict_json
+from holdfast_storage.core import delta, ids, ordering, strict_json
 from holdfast_storage.core.decide.context import (
     Belief,
     Context,
@@ -74,13 +74,16 @@ def _where_it_stands(
     limits = context.settings.limits
     body = changed_texts(fold, {"goal": request.goal, "next": request.next}, context, opens=opens)
     if request.plan:
-        body["plan"] = check_plan(fold, request.plan, context, opens=opens)
+        plan = check_plan(fold, request.plan, context, opens=opens)
+        if opens or ordering.reorder(fold.order, plan) != fold.order:
+            body["plan"] = plan
     if request.total:
         if type(request.total) is not int or not 0 < request.total <= limits.steps:
             raise InvalidValue("total", f"it must be a whole number from 1 to {limits.steps:,}")
-        body["total"] = request.total
-    if request.refs:
-        body["refs"] = list(request.refs)
+        if opens or request.total != fold.total:
+            body["total"] = request.total
+    if refs := [ref for ref in request.refs if opens or fold.refs.get(ref["ref"]) != ref]:
+        body["refs"] = refs
     return body
 
 
@@ -102,13 +105,14 @@ def check_plan(fold: Fold, plan: Sequence[str], context: Context, *, opens: bool
     if isinstance(plan, str):
         raise InvalidValue("plan", "it must be a list of step names")
     if len(plan) > limits.plan_at_once:
-        raise TooLarge("plan", len(plan), limits.plan_at_once)
+        raise TooLarge("plan", len(plan), limits.plan_at_once, "names")
     for name in plan:
         ids.check_id("step", name)
-    if not opens and len(fold.steps) + len(plan) > limits.steps:
-        count = len(fold.steps.keys() | set(plan))
+    known = {} if opens else fold.steps
+    if len(known) + len(plan) > limits.steps:
+        count = len(known.keys() | set(plan))
         if count > limits.steps:
-            raise TooLarge("steps", count, limits.steps)
+            raise TooLarge("the run", count, limits.steps, "steps")
     return list(plan)
 
 
@@ -128,14 +132,13 @@ def _is_the_newest(fold: Fold, request: SaveRequest, change: StateChange, body: 
     newest = fold.checkpoints.get(fold.checkpoint)
     if newest is None or newest.seq != fold.seq or not newest.readable or request.restored_from:
         return False
-    if change.clashes or (body and body != {"plan": body.get("plan")}):
+    if change.clashes or body:
         return False
-    known_plan = set(body.get("plan", ())) <= fold.steps.keys()
     same_name = request.label in ("", newest.label) and request.milestone in (
         False,
         newest.milestone,
     )
-    return known_plan and same_name and strict_json.same(change.value, fold.checkpoint_state)
+    return same_name and strict_json.same(change.value, fold.checkpoint_state)
 
 
 def _written(fold: Fold, state: JsonObject, *, opens: bool) -> JsonObject:

@@ -54,7 +54,7 @@ def decide_mark(fold: Fold, request: MarkRequest, belief: Belief, context: Conte
     ids.check_id("step", request.step)
     if request.outcome not in OUTCOMES:
         raise InvalidValue("outcome", f"it must be one of {', '.join(OUTCOMES)}")
-    opens = _opens_unless_known(fold, request.step, belief)
+    opens = _opens_unless_known(fold, request, belief)
     if not opens:
         known = _already(fold, request)
         if known is not None:
@@ -78,13 +78,13 @@ def decide_mark(fold: Fold, request: MarkRequest, belief: Belief, context: Conte
     return Decision(draft(context, "done", body, opens=opens), found)
 
 
-def _opens_unless_known(fold: Fold, step: str, belief: Belief) -> bool:
+def _opens_unless_known(fold: Fold, request: MarkRequest, belief: Belief) -> bool:
     """A late repetition of what a closed run did is answered; anything else comes too late."""
     try:
         return opens_run(fold, belief)
     except RunClosed:
-        known = fold.steps.get(step)
-        if known is not None and known.status in FINISHED:
+        known = fold.steps.get(request.step)
+        if known is not None and known.status in FINISHED & {"done", request.outcome}:
             return False
         raise
 
@@ -111,7 +111,8 @@ def _refuse_foreign_claim(
             raise ClaimReplaced(fold.task, request.step, newest.by)
         return
     step = fold.steps.get(request.step)
-    if step is None or step.status == "pending":
+    # Where somebody made it pending again, an old claim is not one on what is to be done now.
+    if step is None or (step.status == "pending" and not (request.claim and step.cleared)):
         return
     if request.claim and step.status != "failed":
         raise ClaimReplaced(fold.task, request.step, step.by)
@@ -123,7 +124,7 @@ def _refuse_foreign_claim(
 def _check_room(fold: Fold, step: str, context: Context, *, opens: bool) -> None:
     limit = context.settings.limits.steps
     if not opens and step not in fold.steps and len(fold.steps) >= limit:
-        raise TooLarge("steps", len(fold.steps) + 1, limit)
+        raise TooLarge("the run", len(fold.steps) + 1, limit, "steps")
 
 
 def _result(result: Any, context: Context) -> JsonObject:
@@ -283,6 +284,10 @@ def decide_reopen(fold: Fold, steps: Sequence[str], context: Context) -> Decisio
     unknown = [name for name in steps if name not in fold.steps]
     if unknown:
         raise Unknown("step", unknown[0], ids.similar(unknown[0], fold.steps))
+    for name in steps:
+        if fold.steps[name].status in ("running", "in_doubt"):
+            key = idempotency_key(context, fold, fold.run, name)
+            raise InDoubt(fold.task, name, key)
     names = [name for name in steps if fold.steps[name].status != "pending"]
     return Decision(draft(context, "reopen", {"steps": names}) if names else None)
 

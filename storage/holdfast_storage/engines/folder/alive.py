@@ -75,6 +75,12 @@ class Alive:
         finally:
             self._disk.close(fd)
 
+    def leave_behind(self) -> None:
+        """Let go of a sign whose workspace was moved or deleted; the next write makes another."""
+        if self._fd >= 0:
+            self._disk.close(self._fd)
+            self._fd = -1
+
     def close(self, root: int) -> None:
         """Take the sign away."""
         if self._fd < 0:

@@ -31,6 +31,7 @@ class Batch:
         self._refuse_if_replaced = refuse_if_replaced
         # `_entries` holds everything after this seq.
         self._since = fresh[0][0] - 1 if fresh else journal.seq
+        self.has_begun_anew = False
         self._verdicts: list[Record | Exception | None] = []
         # For each verdict, how many chunks must be durable before it may be told.
         self._rests_on: list[int] = []
@@ -39,7 +40,10 @@ class Batch:
         """Let one operation decide; its refusal is its own."""
         try:
             known = operation.known
-            self._refuse_if_replaced(known)
+            self.has_begun_anew |= known == 0
+            if not self._journal.seq < known <= self._drafting.seq:
+                # Whoever knows a record of this very batch knows the journal as it is.
+                self._refuse_if_replaced(known)
             draft = operation.decide(self._shown(known))
             record = None if draft is None else self._drafting.add(draft)
         except Exception as refusal:  # noqa: BLE001 - whatever it is, it is the caller's

@@ -77,8 +77,8 @@ class Checker:
             return [Finding(path, "is not a folder; tasks are folders")]
         try:
             return list(_TaskCheck(self._disk, folder, name, repair=self._repair).findings())
-        except OSError as error:
-            return [Finding(path, f"cannot be read ({error.strerror or error})", task=name)]
+        except (OSError, HoldfastError) as error:
+            return [Finding(path, f"cannot be checked ({error})", task=name)]
         finally:
             self._disk.close(folder)
 

@@ -44,7 +44,8 @@ class Drafting:
     ) -> None:
         self.seq = reached.seq
         self.chunks: list[Chunk] = []
-        self._task, self._boot, self._booted_in = task, boot, booted_in
+        self._task, self._boot = task, boot
+        self._booted_in: int = booted_in
         self._segment_bytes, self._avoid = segment_bytes, avoid
         self._segment, self._offset = reached.segment, reached.offset
         self._longest = reached.longest

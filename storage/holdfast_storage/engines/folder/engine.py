@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,11 +12,12 @@ from holdfast_storage.core.errors import NotSaved
 from holdfast_storage.engines.base import Capabilities, Finding, Head, Kind, Operation, Sighting
 from holdfast_storage.engines.folder import heads, names, watcher
 from holdfast_storage.engines.folder.check import Checker
+from holdfast_storage.engines.folder.commit_queue import CommitQueue
 from holdfast_storage.engines.folder.files import Disk
 from holdfast_storage.engines.folder.limits import Limits
-from holdfast_storage.engines.folder.queue import CommitQueue
 from holdfast_storage.engines.folder.task_folder import TaskFolder
 from holdfast_storage.engines.folder.trash import Trash
+from holdfast_storage.engines.folder.workers import Workers
 from holdfast_storage.engines.folder.workspace_folder import WorkspaceFolder
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class FolderEngine:
         self._workspace, self._disk, self._limits = workspace, disk, limits
         self._boot = disk.boot_id()
         self._trash = Trash(disk, workspace)
-        self._pool = ThreadPoolExecutor(limits.threads, thread_name_prefix="holdfast")
+        self._workers = Workers(limits.threads)
         self._tasks: dict[str, TaskFolder] = {}
         self._queues: dict[str, CommitQueue] = {}
         self._hot: OrderedDict[str, None] = OrderedDict()
@@ -60,9 +61,9 @@ class FolderEngine:
         `times` are fields of `Limits`. `settings` are what a new holdfast.json says besides its format.
         """
         disk = disk or Disk()
-        workspace = WorkspaceFolder(
-            disk, root.absolute(), schema=schema, readme=readme, settings=settings
-        )
+        # The way to the workspace is the operator's, links and all; only the last step is ours.
+        root = root.absolute().parent.resolve() / root.name
+        workspace = WorkspaceFolder(disk, root, schema=schema, readme=readme, settings=settings)
         return cls(workspace, disk, Limits(**times))
 
     @property
@@ -85,7 +86,7 @@ class FolderEngine:
         await asyncio.to_thread(self._close)
 
     def _close(self) -> None:
-        self._pool.shutdown(wait=True)
+        self._workers.close()
         for task in self._tasks.values():
             task.close()
         self._workspace.close()
@@ -105,25 +106,25 @@ class FolderEngine:
         with self._mutex:
             self._hot[task] = None
             self._hot.move_to_end(task)
-            cold = (
-                [self._hot.popitem(last=False)[0]]
-                if len(self._hot) > self._limits.hot_tasks
-                else []
-            )
-        for name in cold:
-            self._tasks[name].close()
+            if len(self._hot) <= self._limits.hot_tasks:
+                return
+            coldest = next(iter(self._hot))
+            # In use right now it stays, and its turn comes again.
+            if self._tasks[coldest].close_if_idle():
+                del self._hot[coldest]
 
     async def _in_thread(self, task: str, call: Callable[[TaskFolder], T]) -> T:
         def work() -> T:
+            found = self._task(task)
             self._warm(task)
-            return call(self._task(task))
+            return call(found)
 
         return await self._run(work)
 
     async def _run(self, work: Callable[[], T]) -> T:
         if self._is_closed:
             raise NotSaved("the workspace was closed")
-        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+        return await self._workers.run(work)
 
     # --- the log ------------------------------------------------------------------------------
 
@@ -133,18 +134,24 @@ class FolderEngine:
         queue = self._queues.get(task)
         if queue is None:
             queue = self._queues[task] = CommitQueue(
-                self._pool, lambda operations: self._commit(task, operations)
+                self._workers, lambda operations: self._commit(task, operations)
             )
         await queue.put(operation)
 
     def _commit(self, task: str, operations: Sequence[Operation]) -> list[Exception | None]:
+        found = self._task(task)
         self._warm(task)
-        return self._task(task).commit(operations)
+        return found.commit(operations)
 
     async def read(self, task: str, after: int) -> AsyncIterator[list[Entry]]:
         portions = await self._in_thread(task, lambda folder: folder.read(after))
-        while (portion := await self._run(lambda: next(portions, None))) is not None:
-            yield portion
+        try:
+            while (portion := await self._run(lambda: next(portions, None))) is not None:
+                yield portion
+        finally:
+            # A reader that was cancelled may still be at work in its thread; it ends by itself.
+            with suppress(ValueError):
+                portions.close()
 
     async def opening(self, task: str) -> int:
         return await self._in_thread(task, lambda folder: folder.opening())
@@ -221,9 +228,10 @@ class FolderEngine:
 
     def _task_in(self, folder: str) -> str | None:
         """Find whose folder this is."""
-        for task in [*self._tasks.values()]:
-            if task.name == folder:
-                return task.task
+        with self._mutex:
+            known = [task.task for task in self._tasks.values() if task.name == folder]
+        if known:
+            return known[0]
         tasks = self._workspace.tasks_folder()
         return heads.task_in(self._disk, tasks, folder) if tasks is not None else None
 

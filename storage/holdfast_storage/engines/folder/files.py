@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 FOLDER_MODE = 0o700
 FILE_MODE = 0o600
 
-READ = os.O_RDONLY
+# A pipe in the place of a file must not hold us for ever.
+READ = os.O_RDONLY | os.O_NONBLOCK
 APPEND = os.O_RDWR | os.O_APPEND
 UPDATE = os.O_RDWR
 NEW = os.O_CREAT | os.O_EXCL
@@ -296,7 +297,12 @@ def _lock_in_turn(fd: int, kind: int, wait_seconds: float) -> bool:
             is_over.release()
 
     # Not threading.Thread, whose start waits for the thread to run: this is the contended path.
-    _thread.start_new_thread(wait, ())
+    try:
+        _thread.start_new_thread(wait, ())
+    except RuntimeError:
+        os.close(own)
+        _turns.release()
+        return _ask_again_and_again(fd, kind, wait_seconds)
     is_over.acquire(timeout=wait_seconds)
     # If the turn comes right now, it ends when the caller closes its descriptor.
     return bool(has_lock)
@@ -318,7 +324,6 @@ def _ask_again_and_again(fd: int, kind: int, wait_seconds: float) -> bool:
 def open_file(disk: Disk, name: str, flags: int, *, at: int, label: str = "") -> int:
     """Open a regular file with one name only, or raise UnsafeFile; FileNotFoundError passes through."""
     try:
-        # Without O_NONBLOCK a pipe in the place of a file would hold us for ever.
         fd = disk.open(name, flags | os.O_NONBLOCK, at=at)
     except OSError as error:
         raise _as_unsafe(error, label or name) from error
@@ -328,6 +333,16 @@ def open_file(disk: Disk, name: str, flags: int, *, at: int, label: str = "") ->
         disk.close(fd)
         raise
     return fd
+
+
+def open_at_least_to_read(disk: Disk, name: str, flags: int, *, at: int) -> int:
+    """Open a file to change it, or where nothing may be changed, to read it."""
+    try:
+        return open_file(disk, name, flags, at=at)
+    except OSError as error:
+        if error.errno not in (errno.EROFS, errno.EACCES):
+            raise
+        return open_file(disk, name, READ, at=at)
 
 
 def _as_unsafe(error: OSError, label: str) -> Exception:

@@ -87,18 +87,23 @@ class Numbering:
         self._held: list[tuple[int, DamagedLine]] = []
         self._is_leading = False
 
-    def take(self, raw: bytes, place: Place) -> list[Numbered]:
-        """Number one line; damaged ones are held until the next line tells more."""
+    def take(self, raw: bytes, place: Place, fresh: list[Numbered]) -> None:
+        """Number one line and add it; damaged ones are held until the next line tells more."""
         if place.offset == 0:
             self._is_leading = True
-        entry = decode(self.task, raw, place)
+            entry = decode(self.task, raw, place)
+        else:
+            entry = decode_line(raw, place)
         if isinstance(entry, DamagedLine):
             self._hold(entry)
-            return []
-        if self._is_leading and entry.seq <= self.believed:
-            return []
-        self._is_leading = False
-        return self._number(entry)
+        elif entry.seq == self.believed + 1 and not self._held:
+            # Nearly always.
+            self._is_leading = False
+            self.seq = self.believed = self.believed + 1
+            fresh.append((entry.seq, entry))
+        elif not (self._is_leading and entry.seq <= self.believed):
+            self._is_leading = False
+            fresh += self._number(entry)
 
     def _hold(self, damage: DamagedLine) -> None:
         if damage.seq is not None and damage.seq > self.seq + _FURTHEST:

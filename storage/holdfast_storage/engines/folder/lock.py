@@ -12,7 +12,13 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from holdfast_storage.core.errors import Busy
-from holdfast_storage.engines.folder.files import UPDATE, Disk, new_file, open_file
+from holdfast_storage.engines.folder.files import (
+    UPDATE,
+    Disk,
+    new_file,
+    open_at_least_to_read,
+    open_file,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -20,7 +26,8 @@ if TYPE_CHECKING:
 GATE, LOCK = ".gate", ".lock"
 Note = tuple[int, int]
 
-_NOTE_LENGTH = len(b"000001 000000000000\n")
+_NOTE = b"%06d %012d\n"
+_NOTE_LENGTH = len(_NOTE % (1, 0))
 
 
 class LockReplaced(Exception):
@@ -40,30 +47,44 @@ class TaskLock:
         # A lock belongs to the open file, so it does not keep threads of one process apart.
         self._threads = Lock()
         self._gate = self._lock = -1
+        self._identity = 0, 0
 
     @contextmanager
     def one_thread(self) -> Generator[None, None, None]:
         """Keep the other threads of this process away."""
-        if not self._threads.acquire(timeout=self._wait_seconds):
-            raise Busy(self._task, self._wait_seconds)
+        self.enter()
         try:
             yield
         finally:
-            self._threads.release()
+            self.leave()
+
+    def enter(self) -> None:
+        """Be the one thread of this process that uses the lock; Busy if that takes too long."""
+        if not self._threads.acquire(timeout=self._wait_seconds):
+            raise Busy(self._task, self._wait_seconds)
+
+    def enter_if_free(self) -> bool:
+        """Be that thread if nobody else is."""
+        return self._threads.acquire(blocking=False)
+
+    def leave(self) -> None:
+        """Let other threads use it."""
+        self._threads.release()
 
     def open(self, folder: int) -> None:
         """Open the lock's files in a task's folder, made if need be."""
         if self._lock < 0:
             self._gate = self._open_one(GATE, folder)
             self._lock = self._open_one(LOCK, folder)
+            ours = self._disk.fstat(self._lock)
+            self._identity = ours.st_ino, ours.st_dev
 
     def _open_one(self, name: str, folder: int) -> int:
-        try:
-            return open_file(self._disk, name, UPDATE, at=folder)
-        except FileNotFoundError:
-            with suppress(FileExistsError):
-                return new_file(self._disk, name, at=folder)
-            return open_file(self._disk, name, UPDATE, at=folder)
+        with suppress(FileNotFoundError):
+            return open_at_least_to_read(self._disk, name, UPDATE, at=folder)
+        with suppress(FileExistsError):
+            return new_file(self._disk, name, at=folder)
+        return open_file(self._disk, name, UPDATE, at=folder)
 
     def close(self) -> None:
         """Let go of the files."""
@@ -72,45 +93,45 @@ class TaskLock:
                 self._disk.close(fd)
         self._gate = self._lock = -1
 
-    @contextmanager
-    def held(self, path: str) -> Generator[None, None, None]:
-        """Hold the lock. `path` is the whole path of `.lock`, to see that it is still the same file."""
-        self._take()
-        try:
-            self._refuse_if_replaced(path)
-            yield
-        finally:
-            self._disk.unlock(self._lock)
-
-    def _take(self) -> None:
+    def take(self, path: str) -> None:
+        """Take the lock. `path` is the whole path of `.lock`, to see that it is still the same file."""
         disk = self._disk
         until = disk.monotonic() + self._wait_seconds
         if not disk.lock(self._gate, self._wait_seconds):
             self._give_up()
         try:
-            has_lock = disk.lock(self._lock, max(0.0, until - disk.monotonic()))
+            has_lock = disk.lock(self._lock, until - disk.monotonic())
         finally:
             disk.unlock(self._gate)
         if not has_lock:
             self._give_up()
+        if not self._is_in_place(path):
+            disk.unlock(self._lock)
+            raise LockReplaced
+
+    def release(self) -> None:
+        """Let go of the lock."""
+        self._disk.unlock(self._lock)
 
     def _give_up(self) -> None:
         # Our turn may come later on these descriptors; closed, it passes at once.
         self.close()
         raise Busy(self._task, self._wait_seconds)
 
-    def _refuse_if_replaced(self, path: str) -> None:
-        ours = self._disk.fstat(self._lock)
+    def _is_in_place(self, path: str) -> bool:
         try:
             there = self._disk.stat(path, at=None)
         except OSError as error:
             if error.errno not in (errno.ENOENT, errno.ENOTDIR):
                 raise
-            raise LockReplaced from error
-        if (ours.st_ino, ours.st_dev) != (there.st_ino, there.st_dev):
-            raise LockReplaced
+            return False
+        return (there.st_ino, there.st_dev) == self._identity
 
     # --- the note -----------------------------------------------------------------------------
+
+    def says(self, note: Note) -> bool:
+        """Say whether exactly this is noted."""
+        return self._disk.pread(self._lock, _NOTE_LENGTH, 0) == _NOTE % note
 
     def note(self) -> Note | None:
         """Give the segment and length up to which the journal was flushed, if that is known."""
@@ -122,4 +143,8 @@ class TaskLock:
     def write_note(self, note: Note) -> None:
         """Note what was flushed. If that fails, the next one who looks flushes once more."""
         with suppress(OSError):
-            self._disk.pwrite(self._lock, b"%06d %012d\n" % note, 0)
+            self._disk.pwrite(self._lock, _NOTE % note, 0)
+
+    def withdraw_note(self) -> None:
+        """Note that everybody must look for themselves; if that fails, nothing may be changed."""
+        self._disk.pwrite(self._lock, b"-" * (_NOTE_LENGTH - 1) + b"\n", 0)

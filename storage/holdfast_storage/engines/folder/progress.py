@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast_storage.core.records import Place
 from holdfast_storage.engines.folder import lines
@@ -18,16 +17,14 @@ if TYPE_CHECKING:
 COMPARED = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class Extent:
+class Extent(NamedTuple):
     """How far the journal goes: its newest segment and the length of that."""
 
     segment: int
     length: int
 
 
-@dataclass(frozen=True, slots=True)
-class Reached:
+class Reached(NamedTuple):
     """How far it was read, and what must still be there for that to hold."""
 
     segment: int = 0
@@ -47,14 +44,6 @@ class Progress:
         self.is_sure = True
         self._numbering = lines.Numbering(task, start.seq, start.believed)
 
-    @property
-    def segment(self) -> int:
-        return self.reached.segment
-
-    @property
-    def inode(self) -> int:
-        return self.reached.inode
-
     def through(self, disk: Disk, fd: int, number: int, extent: Extent) -> Iterator[list[Numbered]]:
         """Go through the rest of one segment."""
         found = disk.fstat(fd)
@@ -65,11 +54,12 @@ class Progress:
         start = self.reached.offset if is_same else 0
         ending, longest = (self.reached.ending, self.reached.longest) if is_same else (b"", 0)
         end = extent.length if number == extent.segment else found.st_size
+        take = self._numbering.take
         for portion in lines.lines_of(disk, fd, start, end):
             fresh: list[Numbered] = []
             for offset, raw in portion:
-                fresh += self._numbering.take(raw, Place(number, offset, len(raw)))
-                longest = max(longest, len(raw) + 1)
+                take(raw, Place(number, offset, len(raw)), fresh)
+            longest = max(longest, 1 + max(len(raw) for _, raw in portion))
             ending = (portion[-1][1] + b"\n")[-COMPARED:]
             yield fresh
         numbering = self._numbering

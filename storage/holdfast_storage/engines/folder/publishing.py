@@ -138,5 +138,6 @@ def _is_half_saved(found: Found) -> bool:
 
 
 def _revision(sealed: bytes) -> int:
-    revision = embedded_revision(strict_json.parse_object(sealed))
+    # What Holdfast wrote needs no strict reading, which takes ten times as long.
+    revision = embedded_revision(strict_json.decode(sealed))
     return -1 if revision is None else revision

@@ -59,13 +59,13 @@ class Rewriting:
             missing = seqs.difference(*found.values())
             if missing:
                 raise Unknown("record", str(min(missing)))
-            if max(self._task.journal.numbers()) in found:
+            if max(self._task.segments.numbers()) in found:
                 self._task.journal.roll()
             return found
 
     def _held_by_segment(self, seqs: frozenset[int]) -> dict[int, dict[int, int]]:
         found: dict[int, dict[int, int]] = {}
-        for number in self._task.journal.numbers():
+        for number in self._task.segments.numbers():
             held = {
                 entry.seq: len(line)
                 for line, entry in self._lines(number, self._segment(number))
@@ -76,7 +76,7 @@ class Rewriting:
         return found
 
     def _segment(self, number: int) -> bytes:
-        return read_file(self._disk, segment_name(number), at=self._task.held_journal_folder())
+        return read_file(self._disk, segment_name(number), at=self._task.segments.folder)
 
     def _lines(self, number: int, raw: bytes) -> list[tuple[bytes, Record | DamagedLine]]:
         entries: list[tuple[bytes, Record | DamagedLine]] = []
@@ -102,9 +102,9 @@ class Rewriting:
                 (isinstance(entry, Record) and instead(entry)) or line
                 for line, entry in self._lines(number, raw)
             )
-            folder = self._task.held_journal_folder()
+            folder = self._task.segments.folder
             replace_file(self._disk, segment_name(number), rewritten, at=folder)
-            self._task.journal.forget_first(number)
+            self._task.segments.forget_first(number)
 
     def _encoded(self, record: Record, drafts: Mapping[int, Draft]) -> bytes | None:
         draft = drafts.get(record.seq)

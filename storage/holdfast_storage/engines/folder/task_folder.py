@@ -14,15 +14,17 @@ from holdfast_storage.core.records import DamagedLine
 from holdfast_storage.engines.folder import heads, loads, names
 from holdfast_storage.engines.folder.batch import Batch, accept
 from holdfast_storage.engines.folder.files import FOLDER, Disk, make_folder, open_folder
+from holdfast_storage.engines.folder.history import History
 from holdfast_storage.engines.folder.journal import Journal
 from holdfast_storage.engines.folder.kept import Kept
 from holdfast_storage.engines.folder.lock import LOCK, LockReplaced, TaskLock
 from holdfast_storage.engines.folder.progress import Extent
 from holdfast_storage.engines.folder.rewriting import Rewriting
+from holdfast_storage.engines.folder.segments import Segments
 from holdfast_storage.engines.folder.views import Views
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Mapping, Sequence
+    from collections.abc import Generator, Mapping, Sequence
 
     from holdfast_storage.core.records import Draft, Entry, Place, Record
     from holdfast_storage.engines.base import Kind, Operation, Sighting
@@ -47,11 +49,13 @@ class TaskFolder:
         whole_path = workspace.root / names.TASKS / self.name
         self._lock_path = str(whole_path / LOCK)
         self._lock = TaskLock(disk, task, limits.lock_wait_seconds)
-        self._folder = self._journal_folder = -1
+        self._folder = -1
+        self.segments = Segments(disk, task, str(whole_path / names.JOURNAL))
         self.journal = Journal(
             disk,
             task,
             self._lock,
+            self.segments,
             boot=boot,
             segment_bytes=limits.segment_bytes,
             quarantine=lambda name, raw: self._kept().keep("quarantine", name, raw),
@@ -68,17 +72,29 @@ class TaskFolder:
         with self._lock.one_thread():
             self._close()
 
+    def close_if_idle(self) -> bool:
+        """Let go of descriptors unless somebody is using them."""
+        if not self._lock.enter_if_free():
+            return False
+        try:
+            self._close()
+        finally:
+            self._lock.leave()
+        return True
+
     def _close(self) -> None:
-        self.journal.close()
+        self.segments.close()
         self._lock.close()
-        for fd in (self._folder, self._journal_folder):
-            if fd >= 0:
-                self._disk.close(fd)
-        self._folder = self._journal_folder = -1
+        if self._folder >= 0:
+            self._disk.close(self._folder)
+        self._folder = -1
 
     def _open(self, *, create: bool) -> bool:
         """Open the folder; False if there is none and none was to be made."""
-        if self._journal_folder < 0:
+        if create and not self._workspace.is_prepared:
+            # Also where it was open to be read: who writes shows that it is alive.
+            self._workspace.prepare()
+        if self.segments.folder < 0:
             tasks = self._workspace.prepare() if create else self._workspace.tasks_folder()
             if tasks is None:
                 return False
@@ -87,7 +103,6 @@ class TaskFolder:
             except FileNotFoundError:
                 self._close()
                 return False
-            self.journal.open(self._journal_folder)
         self._lock.open(self._folder)
         return True
 
@@ -96,11 +111,7 @@ class TaskFolder:
             make_folder(self._disk, self.name, at=tasks)
         if self._folder < 0:
             self._folder = open_folder(self._disk, self.name, at=tasks, label=self.path)
-        if create:
-            make_folder(self._disk, names.JOURNAL, at=self._folder)
-        self._journal_folder = open_folder(
-            self._disk, names.JOURNAL, at=self._folder, label=f"{self.path}/{names.JOURNAL}"
-        )
+        self.segments.open(self._folder, create=create)
 
     def _flush_parents(self) -> None:
         self._disk.flush(self._folder)
@@ -109,19 +120,36 @@ class TaskFolder:
     @contextmanager
     def locked(self, *, create: bool = False) -> Generator[bool, None, None]:
         """Hold the task's lock; False, and no lock, if there is no such task."""
-        with self._lock.one_thread():
+        is_there = self._take_lock(create=create)
+        try:
+            yield is_there
+        finally:
+            self._let_go(is_there)
+
+    def _take_lock(self, *, create: bool) -> bool:
+        self._lock.enter()
+        try:
             for _ in range(_ATTEMPTS):
                 if not self._open(create=create):
-                    yield False
-                    return
+                    return False
                 try:
-                    with self._lock.held(self._lock_path):
-                        yield True
-                        return
+                    self._lock.take(self._lock_path)
                 except LockReplaced:
                     self._close()
                     self._workspace.look_again()
+                else:
+                    return True
             raise Damaged(self.path, "the folder is being replaced again and again")
+        except BaseException:
+            self._lock.leave()
+            raise
+
+    def _let_go(self, is_locked: bool) -> None:
+        try:
+            if is_locked:
+                self._lock.release()
+        finally:
+            self._lock.leave()
 
     @contextmanager
     def folder(self, *, create: bool = False) -> Generator[int | None, None, None]:
@@ -137,10 +165,6 @@ class TaskFolder:
     def held_folder(self) -> int:
         """Give the folder's descriptor to whoever holds the lock."""
         return self._folder
-
-    def held_journal_folder(self) -> int:
-        """Give the journal folder's descriptor to whoever holds the lock."""
-        return self._journal_folder
 
     def _own(self, folder: int) -> int:
         return self._disk.open(".", FOLDER, at=folder)
@@ -190,12 +214,19 @@ class TaskFolder:
         return True
 
     def _commit(self, operations: Sequence[Operation]) -> list[Record | Exception | None]:
-        with self.locked(create=True):
+        # Not `with self.locked()`: this is the hot path, and a generator costs as much as a call of
+        # the kernel.
+        self._take_lock(create=True)
+        try:
             fresh = self.catch_up()
             batch = Batch(self.journal, fresh, self._read_again, self._refuse_if_replaced)
             for operation in operations:
                 batch.decide(operation)
+            # Whoever knew nothing was shown everything; it remembers the journal that is there.
+            self._is_replaced = self._is_replaced and not batch.has_begun_anew
             return batch.written()
+        finally:
+            self._let_go(is_locked=True)
 
     def catch_up(self) -> list[Numbered]:
         """Read the journal on to its end; under the lock."""
@@ -213,24 +244,30 @@ class TaskFolder:
 
     def _read_again(self, after: int) -> list[Numbered]:
         """Read, under the lock, what we have seen and a decider has not."""
-        reached, folder = self.journal.reached, self._journal_folder
+        reached = self.journal.reached
         if reached is None:
             return []
         extent = Extent(reached.segment, reached.offset)
-        progress = self.journal.begin(after, extent, folder)
-        portions = self.journal.portions(progress, extent, folder)
-        return [one for portion in portions for one in portion if one[0] > after]
+        history = self._history(self.segments.folder)
+        progress = history.begin(after, extent, reached)
+        return [
+            one for part in history.portions(progress, extent) for one in part if one[0] > after
+        ]
+
+    def _history(self, folder: int) -> History:
+        return History(self._disk, self.task, self.segments, folder)
 
     # --- reading ------------------------------------------------------------------------------
 
-    def read(self, after: int) -> Iterator[list[Entry]]:
+    def read(self, after: int) -> Generator[list[Entry], None, None]:
         """Give the durable entries after a seq, in portions; the lock is held only to begin."""
         with self._translated(), self._reading(is_fresh=after == 0) as begun:
             if begun is None:
                 return
             extent, folder = begun
-            progress = self.journal.begin(after, extent, folder)
-            for portion in self.journal.portions(progress, extent, folder):
+            history = self._history(folder)
+            progress = history.begin(after, extent, self.journal.reached)
+            for portion in history.portions(progress, extent):
                 if fresh := [entry for seq, entry in portion if seq > after]:
                     yield fresh
             with self._lock.one_thread():
@@ -239,7 +276,7 @@ class TaskFolder:
     def opening(self) -> int:
         """Give the seq before the first record of the open run."""
         with self._translated(), self._reading(is_fresh=True) as begun:
-            return self.journal.opening(*begun) if begun else 0
+            return self._history(begun[1]).opening(begun[0]) if begun else 0
 
     def fetch(self, places: Sequence[Place]) -> list[Entry]:
         """Read entries again; places are only learnt of what is durable, so no lock is needed."""
@@ -248,7 +285,7 @@ class TaskFolder:
                 return [DamagedLine(place, "there is no such journal") for place in places]
             journal = open_folder(self._disk, names.JOURNAL, at=folder)
             try:
-                return self.journal.fetch(places, journal)
+                return self._history(journal).fetch(places)
             finally:
                 self._disk.close(journal)
 
@@ -258,7 +295,7 @@ class TaskFolder:
         with self.locked() as is_there:
             extent = self._looked(is_fresh=is_fresh) if is_there else None
             if extent is not None:
-                begun = extent, self._own(self._journal_folder)
+                begun = extent, self._own(self.segments.folder)
         try:
             yield begun
         finally:
@@ -268,10 +305,10 @@ class TaskFolder:
     def _looked(self, *, is_fresh: bool) -> Extent | None:
         """Learn how far the journal goes; whoever remembers another one is told to begin anew."""
         try:
-            extent = self.journal.look()
+            extent = self.journal.look(is_only_reading=True)
         except JournalReplaced:
             self._is_replaced = True
-            extent = self.journal.look()
+            extent = self.journal.look(is_only_reading=True)
         if is_fresh:
             self._is_replaced = False
         elif self._is_replaced:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from holdfast_storage.core import strict_json
-from holdfast_storage.core.errors import Unknown
+from holdfast_storage.core.errors import Unknown, Unreadable
 from holdfast_storage.core.times import stamp
 from holdfast_storage.engines.base import Trashed
 from holdfast_storage.engines.folder.files import (
@@ -120,7 +120,8 @@ class Trash:
                 name, info["task"], info["at"], tuple(info["checkpoints"]), info["size"]
             )
             return Taken(trashed, info["at_ns"], frozenset(info["seqs"]))
-        except (FileNotFoundError, KeyError, TypeError) as error:
+        except (FileNotFoundError, Unreadable, KeyError, TypeError) as error:
+            # A process died before its note was whole: then nothing had been replaced yet.
             raise Unknown("trash", name) from error
 
     def segments(self, name: str) -> Iterator[tuple[int, bytes]]:
@@ -136,9 +137,16 @@ class Trash:
     def empty(self, older_than_seconds: float) -> None:
         """Remove what was taken longer ago than that."""
         before_ns = self._disk.now_ns() - int(older_than_seconds * 1e9)
-        for taken in list(self._all()):
-            if taken.at_ns < before_ns:
-                self.remove(taken.trashed.name)
+        for name in self._names():
+            if self._taken_ns(name) < before_ns:
+                self.remove(name)
+
+    def _taken_ns(self, name: str) -> int:
+        try:
+            return self.taken(name).at_ns
+        except Unknown:
+            with self._opened(name) as place:
+                return self._disk.fstat(place).st_mtime_ns
 
     def remove(self, name: str) -> None:
         """Remove one for good."""

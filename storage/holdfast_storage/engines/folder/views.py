@@ -181,7 +181,7 @@ class Views:
                     fd = -1
                     return self._publish(name, revision)
             except BaseException:
-                with suppress(OSError):
+                with suppress(OSError, UnsafeFile):
                     self._withdraw_unplaced(name, raw, folder)
                 raise
             finally:

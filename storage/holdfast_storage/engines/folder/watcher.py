@@ -27,8 +27,12 @@ async def changes(
 
     `task_of` finds the task of a folder; it may look at the disk, so it runs in a thread.
     """
-    while not stop.is_set() and not await asyncio.to_thread(root.is_dir):
-        await _either(stop, _LOOK_AGAIN_SECONDS)
+    if not await asyncio.to_thread(root.is_dir):
+        while not stop.is_set() and not await asyncio.to_thread(root.is_dir):
+            await _either(stop, _LOOK_AGAIN_SECONDS)
+        # What was written until now was written unwatched.
+        if announced := await asyncio.to_thread(lambda: _tasks_of(_folders(root), task_of)):
+            yield announced
     force_polling = False
     while not stop.is_set():
         try:
@@ -41,6 +45,13 @@ async def changes(
             if force_polling:
                 await _either(stop, _LOOK_AGAIN_SECONDS)
             force_polling = True
+
+
+def _folders(root: Path) -> set[str]:
+    try:
+        return {folder.name for folder in (root / TASKS).iterdir()}
+    except FileNotFoundError:
+        return set()
 
 
 def _tasks_of(folders: set[str], task_of: Callable[[str], str | None]) -> set[str]:

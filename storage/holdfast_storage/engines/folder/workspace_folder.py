@@ -47,22 +47,25 @@ class WorkspaceFolder:
     ) -> None:
         self._disk, self.root = disk, root
         self._schema, self._readme, self._settings = schema, readme, dict(settings or {})
-        self._mutex = Lock()
+        self._mutex, self._making = Lock(), Lock()
         self._root = self._tasks = -1
         # Others may still be using these, so they are closed at the end.
         self._outdated: list[int] = []
-        self._is_prepared = False
+        self.is_prepared = self._was_prepared = False
         self.process = disk.random_hex()
         self.alive = Alive(disk, self.process)
         self.workspace_id = _pending_id(disk, root)
-        if found := self.settings():
-            self._adopt(found)
+        try:
+            self._adopt(self.settings())
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         """Let go of everything."""
         with self._mutex:
             self.alive.close(self._root)
-            for fd in (*self._outdated, self._root, self._tasks):
+            for fd in {*self._outdated, self._root, self._tasks}:
                 if fd >= 0:
                     self._disk.close(fd)
             self._outdated, self._root, self._tasks = [], -1, -1
@@ -115,20 +118,34 @@ class WorkspaceFolder:
         return self._root
 
     def look_again(self) -> None:
-        """Reach everything anew: somebody moved or replaced a folder."""
+        """Reach everything anew if somebody moved or replaced the workspace."""
         with self._mutex:
-            self._outdated += [fd for fd in (self._root, self._tasks) if fd >= 0]
+            if self._is(self._root, str(self.root), at=None):
+                if not self._is(self._tasks, names.TASKS, at=self._root):
+                    self._outdated.append(self._tasks)
+                    self._tasks = -1
+                return
+            self._outdated += [self._root, self._tasks]
             self._root = self._tasks = -1
-            self._is_prepared = False
+            self.is_prepared = False
+            self.alive.leave_behind()
             # If it was deleted, the next one is another: idempotency keys of the old must not return.
             self.workspace_id = _pending_id(self._disk, self.root)
+
+    def _is(self, fd: int, name: str, *, at: int | None) -> bool:
+        try:
+            there = self._disk.stat(name, at=at)
+        except OSError:
+            return False
+        return fd >= 0 and there.st_ino == self._disk.fstat(fd).st_ino
 
     # --- the first write ----------------------------------------------------------------------
 
     def prepare(self) -> int:
         """See that the workspace is complete; gives the folder that holds the tasks."""
-        if not self._is_prepared:
-            self._make()
+        with self._making:
+            if not self.is_prepared or self.tasks_folder() is None:
+                self._make()
         tasks = self.tasks_folder()
         if tasks is None:
             raise FileNotFoundError(str(self.root))
@@ -136,7 +153,12 @@ class WorkspaceFolder:
 
     def _make(self) -> None:
         disk = self._disk
-        self._make_root(self.root)
+        if self._was_prepared:
+            # Somebody deleted it; if the project around it is gone too, it was moved, and no second
+            # one is to grow where it was.
+            make_folder(disk, str(self.root), at=None)
+        else:
+            self._make_root(self.root)
         root = self.root_folder()
         if root is None:
             raise FileNotFoundError(str(self.root))
@@ -154,12 +176,16 @@ class WorkspaceFolder:
         # Of several processes that race each flushes all of it: whoever made what, it is durable
         # before any of them answers.
         self.flush()
-        self._is_prepared = True
+        self.is_prepared = self._was_prepared = True
 
-    def _make_root(self, root: Path) -> None:
-        missing = [folder for folder in (root, *root.parents) if not folder.exists()]
-        for folder in reversed(missing):
-            make_folder(self._disk, str(folder), at=None)
+    def _make_root(self, folder: Path) -> None:
+        """Make a folder and those above it, each flushed into the one that holds it."""
+        try:
+            is_new = make_folder(self._disk, str(folder), at=None)
+        except FileNotFoundError:
+            self._make_root(folder.parent)
+            is_new = make_folder(self._disk, str(folder), at=None)
+        if is_new:
             self._flush_path(folder.parent)
 
     def _put(self, name: str, raw: bytes, at: int) -> None:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from contextlib import suppress
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from holdfast_storage.engines.folder.workers import settle, settle_badly, tell
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from concurrent.futures import Executor
 
     from holdfast_storage.engines.base import Operation
+    from holdfast_storage.engines.folder.workers import Workers
 
-# So one batch is a bounded amount of memory and of time under the lock.
+# So one batch is a bounded amount of memory, and of time under the lock.
 _LARGEST = 256
 
-Commit = "Callable[[Sequence[Operation]], list[Exception | None]]"
 _Waiting = tuple["Operation", "asyncio.Future[None]", asyncio.AbstractEventLoop]
 
 
@@ -26,10 +26,10 @@ class CommitQueue:
 
     def __init__(
         self,
-        pool: Executor,
-        commit: Callable[[Sequence[Operation]], list[Exception | None]],
+        workers: Workers,
+        commit: Callable[[Sequence[Operation]], Sequence[BaseException | None]],
     ) -> None:
-        self._pool, self._commit = pool, commit
+        self._workers, self._commit = workers, commit
         self._mutex = Lock()
         self._waiting: deque[_Waiting] = deque()
         self._is_draining = False
@@ -46,16 +46,15 @@ class CommitQueue:
             begins = not self._is_draining
             self._is_draining = True
         if begins:
-            self._pool.submit(self._drain)
+            self._workers.put(self._drain)
         await future
 
     def _drain(self) -> None:
         while batch := self._next():
             try:
                 outcomes = self._commit([operation for operation, _, _ in batch])
-            except BaseException as error:
-                _deliver(batch, [error] * len(batch))
-                raise
+            except BaseException as error:  # noqa: BLE001 - a bug must not leave callers waiting
+                outcomes = [error] * len(batch)
             _deliver(batch, outcomes)
 
     def _next(self) -> list[_Waiting]:
@@ -66,23 +65,20 @@ class CommitQueue:
 
 
 def _deliver(batch: list[_Waiting], outcomes: Sequence[BaseException | None]) -> None:
-    """Wake each caller in its own loop, once per loop."""
-    by_loop: dict[
-        asyncio.AbstractEventLoop, list[tuple[asyncio.Future[None], BaseException | None]]
-    ] = {}
+    """Wake each loop once, however many of its callers waited."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[_Result]] = {}
     for (_, future, loop), outcome in zip(batch, outcomes, strict=True):
         by_loop.setdefault(loop, []).append((future, outcome))
     for loop, results in by_loop.items():
-        # A loop that was closed has nobody left to tell.
-        with suppress(RuntimeError):
-            loop.call_soon_threadsafe(_settle, results)
+        tell(loop, _settle_all, results)
 
 
-def _settle(results: list[tuple[asyncio.Future[None], BaseException | None]]) -> None:
+_Result = tuple["asyncio.Future[None]", "BaseException | None"]
+
+
+def _settle_all(results: list[_Result]) -> None:
     for future, outcome in results:
-        if future.done():
-            continue  # its caller stopped waiting
         if outcome is None:
-            future.set_result(None)
+            settle(future, None)
         else:
-            future.set_exception(outcome)
+            settle_badly(future, outcome)
