@@ -237,6 +237,10 @@ class People:
         for timer in timers:
             timer.cancel()
         await asyncio.gather(*timers, return_exceptions=True)
+        for task in list(self._locks):
+            # An editor may have written late into a file that a rendering displaced.
+            async with self._lock(task):
+                await self._take_in(task)
         for task in list(self._dirty):
             try:
                 await self.render(task)
@@ -309,16 +313,16 @@ class People:
 
     async def _shown_checkpoints(self, task: str) -> dict[str, int]:
         """Give the files that are there, each with the run whose it is; set edited ones aside."""
-        if task not in self._checkpoints:
-            self._checkpoints[task] = {}
-            for name, raw in (await self._desk.engine.kept(task, "checkpoints")).items():
-                if is_sealed(raw):
-                    run = strict_json.parse_object(raw)["read_only"].get("run", 0)
-                    self._checkpoints[task][name] = run
-                else:
-                    await self._keep_edited_checkpoint(task, name, raw)
-                    await self._desk.engine.drop_checkpoint_view(task, name)
-        return self._checkpoints[task]
+        shown = self._checkpoints.setdefault(task, {})
+        # Another process may have written some since: what is there need not be made again.
+        fresh = await self._desk.engine.kept(task, "checkpoints", but=shown)
+        for name, raw in fresh.items():
+            if is_sealed(raw):
+                shown[name] = strict_json.parse_object(raw)["read_only"].get("run", 0)
+            else:
+                await self._keep_edited_checkpoint(task, name, raw)
+                await self._desk.engine.drop_checkpoint_view(task, name)
+        return shown
 
     def forget_checkpoint_files(self, task: str) -> None:
         """Look at the checkpoint files anew the next time: somebody may have changed them."""

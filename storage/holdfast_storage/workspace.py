@@ -86,6 +86,7 @@ class Workspace:
         self._location = location
         self._project, self._roots = project, list(roots)
         self._clock, self._new_id = clock, new_id
+        self._is_closed = False
         self._set_up(Settings())
 
     def _set_up(self, settings: Settings) -> None:
@@ -139,9 +140,14 @@ class Workspace:
         await self.close()
 
     async def close(self) -> None:
-        """Render what is not rendered yet and let go of the workspace."""
-        await self._people.close()
-        await self._engine.close()
+        """Render what is not rendered yet and let go of the workspace; a second time does nothing."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        try:
+            await self._people.close()
+        finally:
+            await self._engine.close()
 
     @property
     def settings(self) -> Settings:

@@ -303,6 +303,14 @@ class ViewConformance(Conformance):
         assert await engine.kept("t", "conflicts") == {"0001.json": b"conflict"}
         assert len(await records_of(engine, "t")) == 1
 
+    async def test_names_that_are_known_are_not_read_again(self, engine: Engine) -> None:
+        await engine.keep("t", "checkpoints", "0001.json", b"one")
+        await engine.keep("t", "checkpoints", "0002.json", b"two")
+
+        fresh = await engine.kept("t", "checkpoints", but={"0001.json"})
+
+        assert fresh == {"0002.json": b"two"}
+
     async def test_keeping_files_does_not_make_a_task(self, engine: Engine) -> None:
         await engine.keep("t", "conflicts", "early.json", b"{}")
 

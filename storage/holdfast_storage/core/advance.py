@@ -29,6 +29,7 @@ _UPKEEP = frozenset({"pin", "prune", "restore", "acknowledge"})
 _STEPLESS = frozenset({"save", "ask", "answer", "finish", "fork"}) | _UPKEEP
 # A gap wider than this is damage of another kind: its seqs are not waited for one by one.
 _MISSING_KEPT = 10_000
+_PLAN_NOTED = 50
 
 
 def advance(fold: Fold, entries: Iterable[Entry]) -> None:
@@ -413,6 +414,7 @@ def _edit(fold: Fold, record: Record) -> None:
     )
     _apply_changes(fold, record)
     if "plan" in body:
+        _note(fold, record, "/plan", list(fold.unfinished)[:_PLAN_NOTED], body["plan"])
         _take_plan(fold, body["plan"])
     for name in body.get("reopen", ()):
         _reopen_step(fold, name, record)

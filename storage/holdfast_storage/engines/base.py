@@ -6,7 +6,7 @@ lack is said in its `Capabilities`, never found out by calling it.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -208,8 +208,8 @@ class Engine(Protocol):
         """
         ...
 
-    async def kept(self, task: str, kind: Kind) -> dict[str, bytes]:
-        """Give what was kept (for checkpoints: to see whether somebody changed them)."""
+    async def kept(self, task: str, kind: Kind, but: Container[str] = ()) -> dict[str, bytes]:
+        """Give what was kept, except what lies under the names in `but`."""
         ...
 
     async def drop_checkpoint_view(self, task: str, name: str) -> None:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         AsyncIterator,
         Awaitable,
         Callable,
+        Container,
         Generator,
         Iterator,
         Mapping,
@@ -278,9 +279,10 @@ class MemoryEngine:
         files[name] = raw
         return f"tasks/{task}/{kind}/{name}"
 
-    async def kept(self, task: str, kind: Kind) -> dict[str, bytes]:
+    async def kept(self, task: str, kind: Kind, but: Container[str] = ()) -> dict[str, bytes]:
         found = self._store.tasks.get(task)
-        return dict(found.kept.get(kind, {})) if found else {}
+        kept = found.kept.get(kind, {}) if found else {}
+        return {name: raw for name, raw in kept.items() if name not in but}
 
     async def drop_checkpoint_view(self, task: str, name: str) -> None:
         self._store.task(task).kept.get("checkpoints", {}).pop(name, None)

@@ -217,6 +217,18 @@ async def test_closing_renders_what_is_not_rendered_yet(place: Place) -> None:
     assert json.loads(await place.view())["state"] == {"n": 1}
 
 
+async def test_closing_twice_is_closing_once(place: Place) -> None:
+    workspace = await place.open()
+    await workspace.caller("ann").save("report", {"n": 1})
+    await workspace.close()
+    later = await place.open()
+    await place.edit(later, lambda view: view.update(goal="By hand."))
+
+    await workspace.close()
+
+    assert (await later.caller("bob").load("report")).goal == "By hand."
+
+
 async def test_a_closed_workspace_saves_nothing_and_says_so(place: Place) -> None:
     workspace = await place.open()
     ann = workspace.caller("ann")

@@ -21,7 +21,7 @@ from holdfast_storage.engines.folder.workers import Workers
 from holdfast_storage.engines.folder.workspace_folder import WorkspaceFolder
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Container, Mapping, Sequence
     from pathlib import Path
 
     from holdfast_storage.core.records import Draft, Entry, Place
@@ -206,8 +206,8 @@ class FolderEngine:
     async def keep(self, task: str, kind: Kind, name: str, raw: bytes) -> str:
         return await self._in_thread(task, lambda folder: folder.keep(kind, name, raw))
 
-    async def kept(self, task: str, kind: Kind) -> dict[str, bytes]:
-        return await self._in_thread(task, lambda folder: folder.kept(kind))
+    async def kept(self, task: str, kind: Kind, but: Container[str] = ()) -> dict[str, bytes]:
+        return await self._in_thread(task, lambda folder: folder.kept(kind, but))
 
     async def drop_checkpoint_view(self, task: str, name: str) -> None:
         await self._in_thread(task, lambda folder: folder.drop_checkpoint_view(name))

@@ -20,7 +20,7 @@ from holdfast_storage.engines.folder.files import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Container, Generator
 
     from holdfast_storage.engines.base import Kind
 
@@ -68,20 +68,22 @@ class Kept:
         finally:
             self._disk.close(fd)
 
-    def kept(self, kind: Kind) -> dict[str, bytes]:
-        """Give what was kept."""
+    def kept(self, kind: Kind, but: Container[str] = ()) -> dict[str, bytes]:
+        """Give what was kept, but for these names."""
         try:
             folder = open_folder(self._disk, kind, at=self._folder)
         except FileNotFoundError:
             return {}
         try:
-            return dict(self._read_all(folder))
+            return dict(self._read_all(folder, but))
         finally:
             self._disk.close(folder)
 
-    def _read_all(self, folder: int) -> Generator[tuple[str, bytes], None, None]:
+    def _read_all(
+        self, folder: int, but: Container[str]
+    ) -> Generator[tuple[str, bytes], None, None]:
         for name in sorted(self._disk.listdir(folder)):
-            if not name.startswith("."):
+            if not name.startswith(".") and name not in but:
                 with suppress(FileNotFoundError):
                     yield name, read_file(self._disk, name, at=folder)
 

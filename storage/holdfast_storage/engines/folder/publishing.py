@@ -29,11 +29,17 @@ class Publication:
         if view is None:
             return self._fill_the_gap()
         if view.is_ours:
-            if _revision(view.raw) >= revision:
+            if self._revision_of(view) >= revision:
                 return self._withdraw(is_current=True)
         elif view.is_broken or view.stamp != self._views.seen_stamp:
             return self._withdraw(is_current=False)
         return self._replace(view)
+
+    def _revision_of(self, view: Found) -> int:
+        """Give the revision a view of ours was rendered at; another task's says nothing of this one."""
+        there, ours = strict_json.decode(view.raw), strict_json.decode(self._ours.raw)
+        revision = embedded_revision(there)
+        return -1 if revision is None or there.get("task") != ours.get("task") else revision
 
     def _is_somebody_waiting(self) -> bool:
         """Say whether an older file of a person's has yet to be taken care of."""
@@ -135,9 +141,3 @@ class Publication:
 
 def _is_half_saved(found: Found) -> bool:
     return not found.is_ours and found.is_broken
-
-
-def _revision(sealed: bytes) -> int:
-    # What Holdfast wrote needs no strict reading, which takes ten times as long.
-    revision = embedded_revision(strict_json.decode(sealed))
-    return -1 if revision is None else revision

@@ -24,7 +24,7 @@ from holdfast_storage.engines.folder.segments import Segments
 from holdfast_storage.engines.folder.views import Views
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping, Sequence
+    from collections.abc import Container, Generator, Mapping, Sequence
 
     from holdfast_storage.core.records import Draft, Entry, Place, Record
     from holdfast_storage.engines.base import Kind, Operation, Sighting
@@ -368,10 +368,10 @@ class TaskFolder:
             assert folder is not None
             return f"{self.path}/{Kept(self._disk, folder).keep(kind, name, raw)}"
 
-    def kept(self, kind: Kind) -> dict[str, bytes]:
-        """Give what was kept."""
+    def kept(self, kind: Kind, but: Container[str] = ()) -> dict[str, bytes]:
+        """Give what was kept, but for these names."""
         with self._translated(), self.folder() as folder:
-            return {} if folder is None else Kept(self._disk, folder).kept(kind)
+            return {} if folder is None else Kept(self._disk, folder).kept(kind, but)
 
     def drop_checkpoint_view(self, name: str) -> None:
         """Remove the rendering of a checkpoint."""

@@ -30,6 +30,7 @@ class Views:
     def __init__(self, disk: Disk, task: TaskFolder, path: Path, limits: Limits) -> None:
         self._disk, self._task, self._limits = disk, task, limits
         self._paths = {name: str(path / name) for name in (VIEW, *EDITOR_FILES)}
+        self._path = path
         self.finder = Finder(disk, limits)
         self.seen_stamp: Stamp | None = None
         # Something that a rendering displaced has yet to be looked at.
@@ -45,7 +46,17 @@ class Views:
 
     def may_have_changed(self) -> bool:
         """Compare one stat with what was seen through."""
-        return self.is_waiting or self._stamp_now() != self.seen_stamp
+        is_new = self.is_waiting or self._stamp_now() != self.seen_stamp
+        return is_new or (bool(self.handled) and self._is_written_late())
+
+    def _is_written_late(self) -> bool:
+        """Say whether an editor wrote to a file that was displaced under its hands."""
+        for name, found in list(self.handled.items()):
+            with suppress(FileNotFoundError, NotADirectoryError):
+                path = str(self._path / name)
+                if stamp_of(self._disk.stat(path, at=None))[:3] != found.stamp[:3]:
+                    return True
+        return False
 
     def _stamp_now(self) -> Stamp:
         with suppress(FileNotFoundError, NotADirectoryError):
