@@ -71,6 +71,7 @@ class People:
         self._locks: dict[str, asyncio.Lock] = {}
         self._timers: dict[str, asyncio.Task[None]] = {}
         self._dirty: set[str] = set()
+        self._is_closing = False
 
     def warnings(self, task: str) -> list[str]:
         """Say what is wrong with the files people edited, if anything."""
@@ -211,7 +212,7 @@ class People:
     def touch(self, task: str) -> None:
         """Have the view rendered soon, without anybody waiting for it."""
         self._dirty.add(task)
-        if task not in self._timers:
+        if task not in self._timers and not self._is_closing:
             self._timers[task] = asyncio.get_running_loop().create_task(self._render_soon(task))
 
     async def _render_soon(self, task: str) -> None:
@@ -233,20 +234,25 @@ class People:
 
     async def close(self) -> None:
         """Render what is not rendered yet and stop."""
+        self._is_closing = True
         timers = list(self._timers.values())
         for timer in timers:
             timer.cancel()
         await asyncio.gather(*timers, return_exceptions=True)
-        for task in list(self._locks):
-            # An editor may have written late into a file that a rendering displaced.
+        for task in [*self._locks]:
+            await self._leave(task)
+
+    async def _leave(self, task: str) -> None:
+        """Take in what was saved last, and leave the view as it should be."""
+        try:
             async with self._lock(task):
+                # An editor may have written late into a file that a rendering displaced.
                 await self._take_in(task)
-        for task in list(self._dirty):
-            try:
+            if task in self._dirty:
+                self._dirty.discard(task)
                 await self.render(task)
-            except HoldfastError as error:
-                _LOG.warning("view not rendered task=%s: %s", task, error)
-        self._dirty.clear()
+        except HoldfastError as error:
+            _LOG.warning("view not rendered task=%s: %s", task, error)
 
     async def render(self, task: str) -> None:
         """Publish the view as it should be now, taking in first whatever lies in its place."""
