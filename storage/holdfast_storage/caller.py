@@ -501,8 +501,7 @@ class Caller:
         held = found.get("held")
         attempts = known.attempts if known else 0
         hint = hints.about(changes=changes, conflicts=(), is_paused=fold.paused_by_person)
-        if found["status"] == "in_doubt":
-            hint += hints.in_doubt(core_only=self._core_only)
+        hint += hints.after_begin(found["status"], go=found["go"])
         if found["status"] == "nothing_left":
             hint += hints.after_step("", unfinished=len(fold.unfinished))
         if attempts >= _MANY_ATTEMPTS:
@@ -536,6 +535,8 @@ class Caller:
     ) -> Asked:
         """Ask a person; asked again, the answer if there is one."""
         self._last_save.pop(task, None)
+        if isinstance(options, str):
+            raise InvalidValue("options", "it must be a list of answers to choose from")
         request = AskRequest(question, tuple(options), step, expires_in_hours)
 
         def answer(fold: Fold, decision: Decision, record: Record | None) -> Asked:

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import takewhile
 from threading import Lock
 from typing import Any, Generic, TypeVar
 
@@ -227,9 +228,7 @@ class Desk:
             if seq is None:
                 advance(fold, entries)
                 continue
-            wanted = [
-                entry for entry in entries if isinstance(entry, DamagedLine) or entry.seq <= seq
-            ]
+            wanted = list(takewhile(lambda entry: (entry.seq or 0) <= seq, entries))
             advance(fold, wanted)
             if len(wanted) < len(entries):
                 break

@@ -239,7 +239,7 @@ class People:
         for timer in timers:
             timer.cancel()
         await asyncio.gather(*timers, return_exceptions=True)
-        for task in [*self._locks]:
+        for task in {*self._locks, *self._dirty}:
             await self._leave(task)
 
     async def _leave(self, task: str) -> None:

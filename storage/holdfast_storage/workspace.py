@@ -345,6 +345,12 @@ class Workspace:
             dry_run=dry_run,
         )
 
+    async def tidy(self) -> None:
+        """Apply retention to every task and empty the trash of what is past restoring."""
+        for line in await listing.all_tasks(self._desk):
+            if not line.problem:
+                await pruning.retain(self._desk, self._people, line.task)
+
     async def trash(self) -> list[Trashed]:
         """List what prune took and can be restored."""
         return await self._engine.trash()

@@ -15,6 +15,7 @@ from holdfast_storage.core.decide.steps import progress_of
 from holdfast_storage.core.delta import MISSING
 from holdfast_storage.core.fold import Changed, Conflict, Fold, Question
 from holdfast_storage.core.strict_json import JsonObject
+from holdfast_storage.core.times import stamp
 
 CHARACTERS_PER_TOKEN = 4
 LEAST_TOKENS = 150
@@ -129,7 +130,7 @@ def _unfinished(
 
 def _running(fold: Fold, now: datetime, gone: AbstractSet[str]) -> list[JsonObject]:
     return [
-        {"step": name, "by": claim.by, "until": claim.until.isoformat()}
+        {"step": name, "by": claim.by, "until": stamp(claim.until)}
         for name, claim in fold.claims.items()
         if fold.status_of(name, now, gone) == "running"
     ]

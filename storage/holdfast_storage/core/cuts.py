@@ -1,6 +1,7 @@
 """Make a state fit a budget: what fits comes whole, the rest by name and size, fetched on demand.
 
-A cut value is `{"$cut": bytes, "path": "/findings"}`; sent back, it means unchanged.
+A cut value is `{"$cut": bytes, "path": "/findings"}`, for a list with how many `items` it has; sent
+back, it means unchanged.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ def cut(value: Any, budget: int, path: tuple[str, ...] = ()) -> Any:
     if size <= budget:
         return value
     if not is_object(value):
-        return _placeholder(size, path)
+        return _placeholder(value, size, path)
     sizes = {key: len(strict_json.encode(child)) for key, child in value.items()}
     shown = {key: _smaller(value[key], sizes[key], (*path, key)) for key in value}
     spare = budget - len(strict_json.encode(shown))
     if spare < 0:
-        return _placeholder(size, path)
+        return _placeholder(value, size, path)
     return _filled(value, shown, sizes, spare, path)
 
 
@@ -44,12 +45,14 @@ def _filled(
 
 
 def _smaller(child: Any, size: int, path: tuple[str, ...]) -> Any:
-    placeholder = _placeholder(size, path)
+    placeholder = _placeholder(child, size, path)
     return child if size <= len(strict_json.encode(placeholder)) else placeholder
 
 
-def _placeholder(size: int, path: tuple[str, ...]) -> JsonObject:
-    return {"$cut": size, "path": pointer(path)}
+def _placeholder(value: Any, size: int, path: tuple[str, ...]) -> JsonObject:
+    cut_out: JsonObject = {"$cut": size, "path": pointer(path)}
+    # A list that is too long by itself is fetched item by item: /findings/0.
+    return cut_out | {"items": len(value)} if is_array(value) else cut_out
 
 
 def is_cut(value: Any) -> bool:
@@ -78,7 +81,7 @@ def _is(one: Any, other: Any) -> bool:
 
 def _original(placeholder: JsonObject, base: JsonObject, where: str) -> Any:
     path = placeholder.get("path")
-    if not isinstance(path, str) or set(placeholder) - {"$cut", "path"}:
+    if not isinstance(path, str) or set(placeholder) - {"$cut", "path", "items"}:
         raise InvalidValue(where, "the key $cut is reserved")
     try:
         original = at(base, path_of(path))

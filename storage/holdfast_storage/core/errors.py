@@ -153,6 +153,8 @@ class Unknown(HoldfastError):
         also = f"; did you mean {', '.join(similar)}?" if similar else ""
         super().__init__(f"there is no {kind} {name[:80]!a}{also}")
         self.kind, self.name, self.similar = kind, name, similar or []
+        if kind == "path":
+            self.hint = "Load without path to see which there are."
 
 
 class Unavailable(HoldfastError):

@@ -10,7 +10,7 @@ CHANGED = (
 )
 CONFLICTS = (
     "What you sent for the paths in conflicts was not saved, because somebody else changed them "
-    "first; your values lie in conflicts/. Load, then save again if you insist. "
+    "first; where a file is named, your value lies there. Load, then save again if you insist. "
 )
 MORE = "Much is left out here: load with more max_tokens before you act. "
 STATE_LOST = (
@@ -53,3 +53,22 @@ def in_doubt(*, core_only: bool) -> str:
         "a claim, look whether its effect happened, then mark_step_done with the claim, or "
         "begin_step with claim and retry=true. "
     )
+
+
+_BEGUN = {
+    "in_doubt": (
+        "This step was begun before and never confirmed. You hold the claim on it now: look whether "
+        "its effect happened. If it did, call mark_step_done with the claim; if not, begin_step with "
+        "claim and retry=true."
+    ),
+    "done": "It is done already: take its result and go on with another step.",
+    "skipped": "It was skipped: go on with another step.",
+    "held": "Somebody else is at work on it: take another step, or ask again after until.",
+}
+
+
+def after_begin(status: str, *, go: bool) -> str:
+    """Say what to do with the answer of begin_step."""
+    if status == "running":
+        return "" if go else _BEGUN["held"]
+    return _BEGUN.get(status, "")

@@ -104,8 +104,8 @@ def decide_ask(fold: Fold, request: AskRequest, belief: Belief, context: Context
 
 
 def _check_ask(request: AskRequest, context: Context) -> None:
-    if not request.question.strip():
-        raise InvalidValue("question", "it is empty")
+    if type(request.question) is not str or not request.question.strip():
+        raise InvalidValue("question", "it must be a text that asks something")
     check_text(request.question, "question", context)
     if len(request.options) > 20:
         raise TooLarge("options", len(request.options), 20, "entries")
@@ -113,7 +113,10 @@ def _check_ask(request: AskRequest, context: Context) -> None:
         check_text(option, "options", context)
     if request.step:
         ids.check_id("step", request.step)
-    if not 0 <= request.expires_in_hours <= 24 * 366:
+    if (
+        type(request.expires_in_hours) not in (int, float)
+        or not 0 <= request.expires_in_hours <= 24 * 366
+    ):
         raise InvalidValue("expires_in_hours", "it must be between 0 (never) and 8,784")
 
 

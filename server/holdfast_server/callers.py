@@ -1,0 +1,69 @@
+"""Which caller a request belongs to: a stdio process, an HTTP session, or a bearer token."""
+
+from __future__ import annotations
+
+import platform
+from collections import OrderedDict
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from mcp.server.mcpserver import Context
+
+from holdfast_storage import Caller, Workspace
+
+# Where the guard of the HTTP server notes whose token a request came with.
+TOKEN_NAME = "holdfast.token"
+
+_NAME_LENGTH = 80
+_SESSIONS_KEPT = 10_000
+
+
+class Callers:
+    """Finds the caller of a request, and makes it on its first one."""
+
+    def __init__(
+        self, workspace: Workspace, *, agent: str, core_only: bool, is_shared: bool
+    ) -> None:
+        self._workspace, self._agent = workspace, agent
+        self._core_only, self._is_shared = core_only, is_shared
+        self._known: OrderedDict[tuple[str, str], Caller] = OrderedDict()
+        self._last_task: WeakKeyDictionary[Caller, str] = WeakKeyDictionary()
+
+    def of(self, context: Context[Any, Any]) -> Caller:
+        """Give the caller; one without session or token of its own remembers nothing."""
+        by = self._agent or _client_name(context)
+        if not self._is_shared:
+            return self._remembered("", "", by)
+        request: Any = context.request_context.request
+        token = request.scope.get(TOKEN_NAME, "")
+        session = request.headers.get("mcp-session-id", "")
+        if token or session:
+            # Two sessions with one token are two agents of one name, each with a memory of its own.
+            return self._remembered(token, session, token or by)
+        return self._workspace.caller(by, core_only=self._core_only, must_give_revision=True)
+
+    def _remembered(self, token: str, session: str, by: str) -> Caller:
+        key = (token, session)
+        if key not in self._known:
+            self._known[key] = self._workspace.caller(by, core_only=self._core_only)
+            while len(self._known) > _SESSIONS_KEPT:
+                self._known.popitem(last=False)
+        self._known.move_to_end(key)
+        return self._known[key]
+
+    def note_task(self, caller: Caller, task: str) -> None:
+        """Remember which task a caller was last told about."""
+        if task:
+            self._last_task[caller] = task
+
+    def last_task(self, caller: Caller) -> str:
+        """Give the task a caller was last told about."""
+        return self._last_task.get(caller, "")
+
+
+def _client_name(context: Context[Any, Any]) -> str:
+    params = context.session.client_params
+    name = params.client_info.name if params else "agent"
+    plain = "".join(letter for letter in name if letter.isprintable()).strip()
+    host = platform.node().split(".")[0] or "localhost"
+    return f"{plain[:_NAME_LENGTH] or 'agent'}@{host}"

@@ -1,0 +1,1 @@
+"""The main job end to end: an agent killed in the middle of its work, and resumed."""

@@ -1,0 +1,1 @@
+"""The server over HTTP: who may come in, how often, and what is there besides the tools."""

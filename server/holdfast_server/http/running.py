@@ -1,0 +1,45 @@
+"""Run the web application until somebody stops it, streams or no streams."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import uvicorn
+from sse_starlette.sse import AppStatus
+from starlette.types import ASGIApp
+
+# Connections that may be open at all; the guard counts what is going on in them.
+_CONNECTIONS = 2048
+
+
+class Running(uvicorn.Server):
+    """Uvicorn, with our own way to stop: its own raises the signal again and ends with an error."""
+
+    def __init__(self, app: ASGIApp, *, grace_seconds: int) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                log_config=None,
+                access_log=False,
+                lifespan="on",
+                ws="none",
+                # Anybody could write what these headers say.
+                proxy_headers=False,
+                server_header=False,
+                limit_concurrency=_CONNECTIONS,
+                timeout_graceful_shutdown=grace_seconds,
+            )
+        )
+
+    def stop(self) -> None:
+        """Take no more and end the streams; asked twice, wait for nothing."""
+        self.force_exit = self.should_exit
+        self.should_exit = True
+        # Streams have no end of their own.
+        AppStatus.should_exit = True
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Leave the signals to whoever called us."""
+        yield

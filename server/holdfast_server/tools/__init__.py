@@ -1,0 +1,1 @@
+"""What agents can call: each tool a sentence for an agent and one call for us."""
