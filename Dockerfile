@@ -1,21 +1,33 @@
+# docker build -t holdfast .
+# docker run --rm -i --read-only -v "$PWD:/project" holdfast
 FROM python:3.11-slim AS build
 WORKDIR /source
-COPY requirements/build.txt requirements/
-RUN pip install --no-cache-dir --require-hashes -r requirements/build.txt
+# Before the project itself, so that a change of ours does not download everything again.
+COPY requirements/build.txt requirements/runtime.txt requirements/
+RUN python -m venv /opt/holdfast \
+    && /opt/holdfast/bin/pip install --no-cache-dir --require-hashes -r requirements/runtime.txt \
+    && pip install --no-cache-dir --require-hashes -r requirements/build.txt
 COPY pyproject.toml README.md LICENSE ./
 COPY server server
 COPY storage storage
-RUN pip wheel --no-deps --no-build-isolation --wheel-dir /wheels .
+# Compiled here, because a read-only container cannot do it. Nothing is installed later: pip stays behind.
+RUN pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir /wheels . \
+    && /opt/holdfast/bin/pip install --no-cache-dir --no-deps /wheels/*.whl \
+    && /opt/holdfast/bin/pip uninstall --yes pip setuptools \
+    && python -m compileall -q /opt/holdfast/lib
 
 FROM python:3.11-slim
-# Before the project itself, so that a change of ours does not download everything again.
-RUN --mount=type=bind,source=requirements/runtime.txt,target=/tmp/runtime.txt \
-    pip install --no-cache-dir --require-hashes -r /tmp/runtime.txt
-RUN --mount=type=bind,from=build,source=/wheels,target=/tmp/wheels \
-    pip install --no-cache-dir --no-deps /tmp/wheels/*.whl
+COPY --from=build /opt/holdfast /opt/holdfast
 # 1000 is the first user of most Linux desktops, so people can edit what lands in a mounted folder.
 RUN useradd --uid 1000 --create-home holdfast \
     && install --directory --owner=holdfast --group=holdfast /project
-USER holdfast
+ENV PATH=/opt/holdfast/bin:$PATH \
+    XDG_CONFIG_HOME=/config
+USER 1000:1000
 WORKDIR /project
+VOLUME /project
+EXPOSE 8765
+HEALTHCHECK --interval=30s --timeout=5s --start-period=10s \
+    CMD ["python", "-m", "holdfast_server.cli.health"]
 ENTRYPOINT ["holdfast"]
+CMD ["serve"]

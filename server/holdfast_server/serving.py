@@ -84,6 +84,7 @@ async def over_http(options: Serving, host: str, port: int) -> None:
     from holdfast_server.http.app import web_app
     from holdfast_server.http.guard import Guard, Rules
     from holdfast_server.http.running import Running
+    from holdfast_server.http.streams import Streams
     from holdfast_server.http.tokens import Tokens, default_file
 
     log_to_stderr(options.log)
@@ -108,8 +109,9 @@ async def over_http(options: Serving, host: str, port: int) -> None:
                 lambda: watching(workspace, subscriptions),
                 body_limit=message_bytes(workspace),
             )
+            streams = Streams(app)
             rules = Rules(hosts=known_hosts(host, port, options.allow_hosts))
-            running = Running(Guard(app, rules, tokens), grace_seconds=_GRACE_SECONDS)
+            running = Running(Guard(streams, rules, tokens), streams, grace_seconds=_GRACE_SECONDS)
             _on_signals(running.stop)
             where = {"host": host, "port": port, "pid": os.getpid()}
             event("serving", workspace=workspace.location, transport="http", **where)

@@ -6,8 +6,9 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 import uvicorn
-from sse_starlette.sse import AppStatus
-from starlette.types import ASGIApp
+
+from holdfast_server.http.guard import Guard
+from holdfast_server.http.streams import Streams
 
 # Connections that may be open at all; the guard counts what is going on in them.
 _CONNECTIONS = 2048
@@ -16,7 +17,8 @@ _CONNECTIONS = 2048
 class Running(uvicorn.Server):
     """Uvicorn, with our own way to stop: its own raises the signal again and ends with an error."""
 
-    def __init__(self, app: ASGIApp, *, grace_seconds: int) -> None:
+    def __init__(self, app: Guard, streams: Streams, *, grace_seconds: int) -> None:
+        self._streams = streams
         super().__init__(
             uvicorn.Config(
                 app,
@@ -36,8 +38,7 @@ class Running(uvicorn.Server):
         """Take no more and end the streams; asked twice, wait for nothing."""
         self.force_exit = self.should_exit
         self.should_exit = True
-        # Streams have no end of their own.
-        AppStatus.should_exit = True
+        self._streams.end()
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
