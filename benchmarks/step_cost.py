@@ -3,8 +3,8 @@
 Machines are noisy, so nothing here is an absolute time: each measured step is paired with a probe (an
 append of 300 bytes and a flush on the same disk), and the figures are ratios within one run.
 
-    python benchmarks/step_cost.py            at 10, 1,000, 10,000 and 100,000 steps
-    python benchmarks/step_cost.py --quick    at 10, 1,000 and 10,000
+    python -m benchmarks.step_cost            at 10, 1,000, 10,000 and 100,000 steps
+    python -m benchmarks.step_cost --quick    at 10, 1,000 and 10,000
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ class Probe:
     """The limit of the disk: append and flush."""
 
     def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
         self._fd = os.open(folder / "probe", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
 
     def seconds(self) -> float:

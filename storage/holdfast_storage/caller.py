@@ -77,7 +77,9 @@ class Caller:
         return self._author.by
 
     def _belief(self, task: str) -> Belief:
-        return self._beliefs.setdefault(task, Belief())
+        if task not in self._beliefs:
+            self._beliefs[task] = Belief()
+        return self._beliefs[task]
 
     async def _write(
         self,

@@ -54,7 +54,10 @@ class Folds:
     def get(self, task: str) -> Fold:
         """Give the fold of a task; a new one knows nothing yet."""
         with self._lock:
-            fold = self._folds.setdefault(task, Fold(task))
+            fold = self._folds.get(task)
+            if fold is None:
+                # Not by setdefault: an empty fold for each question costs more than the question.
+                fold = self._folds[task] = Fold(task)
             self._folds.move_to_end(task)
             while len(self._folds) > _FOLDS_KEPT:
                 self._folds.popitem(last=False)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from holdfast_server import __version__
 from holdfast_server.cli import demo, serve, token
-from holdfast_storage import HoldfastError
+from holdfast_server.cli.imports import quick_imports
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -20,6 +20,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not hasattr(options, "run"):
         parser.print_help()
         return 0
+    with quick_imports():
+        from holdfast_storage.core.errors import HoldfastError
+
     try:
         return int(options.run(options))
     except HoldfastError as error:

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from holdfast_storage.core.errors import InvalidValue
+from holdfast_server.cli.imports import quick_imports
 
 
 def add_parser(commands: Any) -> None:
@@ -43,7 +43,8 @@ def add_parser(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Serve until the client hangs up, or somebody stops it."""
     # Imported here: `holdfast ls` must not pay for the protocol.
-    from holdfast_server.serving import Serving, over_http, over_stdio
+    with quick_imports():
+        from holdfast_server.serving import Serving, over_http, over_stdio
 
     serving = Serving(
         workspace=options.workspace,
@@ -73,5 +74,7 @@ def address(text: str) -> tuple[str, int]:
     """Read HOST:PORT; a port alone is one of this machine."""
     host, _, port = text.rpartition(":")
     if not port.isdecimal() or int(port) > 65535:
+        from holdfast_storage.core.errors import InvalidValue
+
         raise InvalidValue("--http", "give HOST:PORT, for example 127.0.0.1:8765")
     return host.strip("[]") or "127.0.0.1", int(port)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from difflib import SequenceMatcher
+from functools import lru_cache
 from hashlib import sha256
 from heapq import nlargest
 from itertools import islice
@@ -89,6 +90,7 @@ def _slug(name: str) -> str:
     return words.strip("-")[:_SLUG_LENGTH].rstrip("-")
 
 
+@lru_cache(maxsize=4096)  # each name is asked for when it is marked, and again to warn of others
 def resembles(name: str) -> str:
     """Give what is left of a name without case, separators and leading zeros.
 

@@ -7,7 +7,7 @@ from datetime import datetime
 
 def stamp(at: datetime) -> str:
     """Write a moment, to the millisecond."""
-    return at.strftime("%Y-%m-%dT%H:%M:%S.") + f"{at.microsecond // 1000:03d}Z"
+    return at.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 
 def moment(text: str) -> datetime:

@@ -47,6 +47,8 @@ class Journal:
         self._booted_in = 0
         # The newest segment that is not to be written to: a flush of it failed.
         self._distrusted = 0
+        # Segments that were cut off after a failed flush, and not flushed since.
+        self._taken_back: set[int] = set()
 
     @property
     def seq(self) -> int:
@@ -99,12 +101,28 @@ class Journal:
             return Extent(number, length)
         fd = self._segments.fd
         try:
+            self._mend_closed(note, number)
             length = tail.mended(self._disk, fd, number, length, self._quarantine)
         except OSError:
             if not is_only_reading:
                 raise
             length = tail.start_of_tail(self._disk, fd, length)
         return self._flush_unnoted(note, Extent(number, length))
+
+    def _mend_closed(self, note: Note | None, newest: int) -> None:
+        """Mend those before the newest: after a failed flush one is left as it is for the next."""
+        for number in self._unnoted(note, newest):
+            fd = open_file(self._disk, segment_name(number), APPEND, at=self._segments.folder)
+            try:
+                length = self._disk.fstat(fd).st_size
+                tail.mended(self._disk, fd, number, length, self._quarantine)
+            finally:
+                self._disk.close(fd)
+
+    def _unnoted(self, note: Note | None, newest: int) -> list[int]:
+        """Give the segments before the newest of which the note does not say that they are flushed."""
+        first = note[0] if note else 0
+        return [number for number in self._segments.numbers() if first <= number < newest]
 
     def _is_still_there(self, reached: Reached) -> bool:
         if reached.inode == 0:
@@ -118,6 +136,7 @@ class Journal:
         self.reached = None
         self._segments.forget()
         self._booted_in = 0
+        self._taken_back.clear()
         return JournalReplaced(self._task)
 
     # --- nothing rests on bytes that are not durable ------------------------------------------
@@ -136,10 +155,9 @@ class Journal:
         return extent
 
     def _flush_closed(self, note: Note | None, extent: Extent) -> None:
-        for number in self._segments.numbers():
-            if (note is None or number >= note[0]) and number < extent.segment:
-                with self._segments.opened(number) as fd:
-                    self._disk.flush(fd)
+        for number in self._unnoted(note, extent.segment):
+            with self._segments.opened(number) as fd:
+                self._disk.flush(fd)
 
     def _write_unnoted_again(self, note: Note | None, extent: Extent, error: OSError) -> Extent:
         if note is None or note[0] != extent.segment or note[1] > extent.length:
@@ -213,6 +231,7 @@ class Journal:
     def write(self, chunk: Chunk) -> Chunk:
         """Write and flush a chunk, somewhere; answers where. NotSaved if nowhere."""
         try:
+            self._flush_taken_back()
             self._append(chunk)
         except OSError as error:
             raise NotSaved(f"the disk did not take it ({error.strerror or error})") from error
@@ -303,12 +322,23 @@ class Journal:
 
     def _take_back(self, number: int, offset: int) -> None:
         """Leave no record behind that was not flushed, as far as the disk still does anything."""
+        self._taken_back.add(number)
         with suppress(OSError):
             fd = open_file(self._disk, segment_name(number), APPEND, at=self._segments.folder)
             try:
                 self._disk.truncate(fd, offset)
             finally:
                 self._disk.close(fd)
+
+    def _flush_taken_back(self) -> None:
+        """See that what was taken back does not return with a power cut.
+
+        Its seqs are given to other records now, and a reader believes the first it finds.
+        """
+        for number in sorted(self._taken_back):
+            with suppress(FileNotFoundError), self._segments.opened(number) as fd:
+                self._disk.flush(fd)
+            self._taken_back.discard(number)
 
     # --- for prune ----------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ class Publication:
 
     def __init__(self, disk: Disk, views: Views, folder: int, ours: Found) -> None:
         self._disk, self._views, self._folder, self._ours = disk, views, folder, ours
+        self.is_placed = False
 
     def publish(self, view: Found | None, revision: int) -> bool:
         """Take the place if nothing of a person's is in the way; `view` is what is there now."""
@@ -67,6 +68,7 @@ class Publication:
 
     def _remember(self) -> None:
         """Count what is in place as seen, if it is still what we wrote."""
+        self.is_placed = True
         try:
             stamp = stamp_of(self._disk.stat(VIEW, at=self._folder))
         except FileNotFoundError:

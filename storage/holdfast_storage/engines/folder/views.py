@@ -41,6 +41,8 @@ class Views:
         self.handled: dict[str, Found] = {}
         self._was_there = False
         self._missing_since: float | None = None
+        # The last rendering took the place of the view, or its own where there was none.
+        self._is_placed = False
 
     # --- without the lock ---------------------------------------------------------------------
 
@@ -190,7 +192,7 @@ class Views:
                     # Open until now, so that no other process took it for a leftover that can go.
                     self._disk.close(fd)
                     fd = -1
-                    return self._publish(name, revision)
+                    is_published = self._publish(name, revision)
             except BaseException:
                 with suppress(OSError, UnsafeFile):
                     self._withdraw_unplaced(name, raw, folder)
@@ -198,6 +200,10 @@ class Views:
             finally:
                 if fd >= 0:
                     self._disk.close(fd)
+            if self._is_placed:
+                # An editor that saves into it flushes the file and not its name.
+                self._disk.flush(folder)
+        return is_published
 
     def _write(self, name: str, raw: bytes, folder: int) -> int:
         fd = new_file(self._disk, name, at=folder)
@@ -221,8 +227,11 @@ class Views:
         ours = self.finder.read(name, folder)
         view = self.finder.read(VIEW, folder)
         self._notice_presence(view is not None)
+        self._is_placed = False
         if ours is None:
             return False  # the folder was replaced meanwhile
-        is_published = Publication(self._disk, self, folder, ours).publish(view, revision)
+        publication = Publication(self._disk, self, folder, ours)
+        is_published = publication.publish(view, revision)
+        self._is_placed = publication.is_placed
         self._notice_presence(is_published or view is not None)
         return is_published
