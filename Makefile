@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test coverage clients providers bench check format lock clean
+.PHONY: help install demo test coverage clients providers torture bench check format lock clean
 
 help: ## Say what can be made.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -26,6 +26,11 @@ clients: install ## Try Holdfast with clients nobody here wrote (downloads npm p
 
 providers: .venv-providers/.installed ## See that the model providers' own packages take our schemas.
 	.venv-providers/bin/python -m pytest tests/server/tools/test_providers.py -rs $(ARGS)
+
+# The editors at full length, then crashes; SHORT=1 is what CI runs.
+torture: install ## Show that the promises hold when everything goes wrong (SHORT=1 for minutes).
+	HOLDFAST_EDITS=$(if $(SHORT),100,500) $(BIN)/python -m pytest tests/storage/test_editors.py \
+		-k while_agents_save --numprocesses 2 --timeout 900
 
 bench: install ## Measure (QUICK=1 for the short form).
 	$(BIN)/python -m benchmarks.step_cost $(if $(QUICK),--quick)

@@ -13,6 +13,7 @@ from holdfast_storage.core.fold import Fold
 from holdfast_storage.core.records import Record
 from holdfast_storage.core.strict_json import JsonObject, pointer
 from holdfast_storage.core.times import moment
+from holdfast_storage.engines.base import Host
 from holdfast_storage.results import Asked, Brief, Finished, TaskLine
 
 _FOREIGN_BOOT = timedelta(hours=24)
@@ -103,7 +104,7 @@ def _or_none(value: Any) -> Any:
     return None if value is MISSING else value
 
 
-def about_health(fold: Fold, now: datetime) -> list[str]:
+def about_health(fold: Fold, now: datetime, host: Host) -> list[str]:
     """Say what is wrong with the task's journal or its surroundings."""
     warnings: list[str] = []
     if fold.is_damaged:
@@ -111,10 +112,16 @@ def about_health(fold: Fold, now: datetime) -> list[str]:
             f"the journal is damaged ({fold.problems[0] if fold.problems else 'see holdfast check'}); "
             "what it may have lost is in doubt: holdfast check shows it, --accept ends this warning"
         )
-    recent = [at_ for at_ in fold.boots.values() if now - moment(at_) < _FOREIGN_BOOT]
-    if len(recent) > 1:
+    if any(_is_elsewhere(boot, moment(seen), now, host) for boot, seen in fold.boots.items()):
         warnings.append(
-            "this workspace was written from two machines (or across a restart) within 24 hours; "
+            "another machine wrote to this workspace within 24 hours; "
             "a folder is for one machine at a time"
         )
     return warnings
+
+
+def _is_elsewhere(boot: str, seen: datetime, now: datetime, host: Host) -> bool:
+    """Say whether that was another machine: one that wrote before we started was perhaps ourselves."""
+    if boot == host.boot or now - seen >= _FOREIGN_BOOT:
+        return False
+    return seen.timestamp() > host.up_since

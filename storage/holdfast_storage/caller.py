@@ -222,7 +222,7 @@ class Caller:
     def _warnings(self, fold: Fold, names: Sequence[str] = (), new_step: str = "") -> list[str]:
         warnings = [
             *self._people.warnings(fold.task),
-            *answers.about_health(fold, self._desk.clock()),
+            *answers.about_health(fold, self._desk.clock(), self._desk.engine.host),
         ]
         if self._desk.settings_problem:
             warnings.append(self._desk.settings_problem)

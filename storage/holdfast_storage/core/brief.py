@@ -160,7 +160,7 @@ def _hint(fold: Fold, request: BriefRequest, brief: JsonObject) -> str:
         return said + f"Run {fold.run} is over; your next write opens run {fold.run + 1}, fresh."
     if any(question["status"] == "expired" for question in brief["questions"]):
         said += "A question expired without an answer: do not act on it. "
-    if fold.paused_by_person:
+    if fold.paused_by_person or fold.state_lost:
         return said
     return said + "Steps that are done stay done; go on with next and remaining."
 

@@ -46,6 +46,14 @@ class Capabilities:
 
 
 @dataclass(frozen=True, slots=True)
+class Host:
+    """The machine we run on, since it was last started."""
+
+    boot: str  # a word of its own for each start; records carry it, never the machine's name
+    up_since: float  # seconds since the epoch
+
+
+@dataclass(frozen=True, slots=True)
 class Sighting:
     """A file that may be a person's work: the view, or one that a rendering displaced."""
 
@@ -103,6 +111,11 @@ class Engine(Protocol):
     @property
     def process(self) -> str:
         """A random word that is this process's; `is_alive` tells of it to others."""
+        ...
+
+    @property
+    def host(self) -> Host:
+        """The machine, to tell records of other machines apart."""
         ...
 
     async def close(self) -> None:

@@ -31,6 +31,7 @@ from holdfast_storage.engines.base import (
     Capabilities,
     Finding,
     Head,
+    Host,
     Kind,
     Operation,
     Sighting,
@@ -108,6 +109,10 @@ class MemoryEngine:
     @property
     def workspace_id(self) -> str:
         return self._store.workspace_id
+
+    @property
+    def host(self) -> Host:
+        return Host("", 0)
 
     @property
     def process(self) -> str:

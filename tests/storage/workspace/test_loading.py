@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from holdfast_storage.core.errors import InvalidName, InvalidValue, Unavailable, Unknown
+from holdfast_storage.engines.folder.files import Disk
 
 if TYPE_CHECKING:
     from tests.storage.workspace.conftest import FolderPlace, Place
@@ -370,7 +371,10 @@ async def test_a_broken_holdfast_json_is_warned_of_and_the_last_good_one_counts(
     assert (await ann.load("report")).warnings == []
 
 
-async def test_a_workspace_used_from_two_machines_is_warned_of(folder: FolderPlace) -> None:
+async def test_a_workspace_used_from_two_machines_is_warned_of(
+    folder: FolderPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Disk, "up_since", lambda _: 0.0)
     ann = (await folder.open()).caller("ann")
     await ann.save("report", {"a": 1})
     [line] = folder.lines()
@@ -384,8 +388,17 @@ async def test_a_workspace_used_from_two_machines_is_warned_of(folder: FolderPla
     await ann.mark("report", "y")
     later = await ann.load("report")
 
-    assert any("two machines" in warning for warning in brief.warnings)
+    assert any("another machine" in warning for warning in brief.warnings)
     assert later.warnings == []
+
+
+async def test_a_restart_of_the_same_machine_is_no_second_machine(folder: FolderPlace) -> None:
+    ann = (await folder.open()).caller("ann")
+    await ann.save("report", {"a": 1})
+    # Written before this machine was started: perhaps by itself, the last time it was up.
+    await _append(folder, {"seq": 2, "op": "done", "step": "x", "boot": "another boot"})
+
+    assert (await ann.load("report")).warnings == []
 
 
 async def _append(folder: FolderPlace, record: dict[str, object]) -> None:

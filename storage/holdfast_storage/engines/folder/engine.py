@@ -9,7 +9,15 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast_storage.core.errors import NotSaved
-from holdfast_storage.engines.base import Capabilities, Finding, Head, Kind, Operation, Sighting
+from holdfast_storage.engines.base import (
+    Capabilities,
+    Finding,
+    Head,
+    Host,
+    Kind,
+    Operation,
+    Sighting,
+)
 from holdfast_storage.engines.folder import heads, names, watcher
 from holdfast_storage.engines.folder.check import Checker
 from holdfast_storage.engines.folder.commit_queue import CommitQueue
@@ -36,6 +44,7 @@ class FolderEngine:
     def __init__(self, workspace: WorkspaceFolder, disk: Disk, limits: Limits) -> None:
         self._workspace, self._disk, self._limits = workspace, disk, limits
         self._boot = disk.boot_id()
+        self._host = Host(self._boot, disk.up_since())
         self._trash = Trash(disk, workspace)
         self._workers = Workers(limits.threads)
         self._tasks: dict[str, TaskFolder] = {}
@@ -73,6 +82,10 @@ class FolderEngine:
     @property
     def workspace_id(self) -> str:
         return self._workspace.workspace_id
+
+    @property
+    def host(self) -> Host:
+        return self._host
 
     @property
     def process(self) -> str:

@@ -217,9 +217,18 @@ class Disk:
         """Give that many random bytes in hex."""
         return secrets.token_hex(count)
 
+    def up_since(self) -> float:
+        """Give when this machine was started, in seconds since the epoch."""
+        return self.now_ns() / 1e9 - _seconds_up()
+
     def boot_id(self) -> str:
         """Give a word that is this machine's until it starts again; it tells nothing about it."""
         return sha256(_boot_word()).hexdigest()[:12]
+
+
+def _seconds_up() -> float:
+    # The clock that goes on while the machine sleeps; elsewhere the one that does not will have to do.
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 def _boot_word() -> bytes:

@@ -366,7 +366,11 @@ class TaskFolder:
         """Keep a file durably; answers its path in the workspace."""
         with self._saving(), self.folder(create=True) as folder:
             assert folder is not None
-            return f"{self.path}/{Kept(self._disk, folder).keep(kind, name, raw)}"
+            kept = Kept(self._disk, folder).keep(kind, name, raw)
+            if self.journal.reached is None:
+                # As far as we know no record made the task's own folder durable.
+                self._workspace.flush()
+            return f"{self.path}/{kept}"
 
     def kept(self, kind: Kind, but: Container[str] = ()) -> dict[str, bytes]:
         """Give what was kept, but for these names."""
