@@ -160,7 +160,9 @@ def main() -> int:
         trip = asyncio.run(round_trips(count, Path(folder) / "client"))
         alone = server_alone(count, Path(folder) / "alone")
         start = first_answers(5 if options.quick else 15, Path(folder))
-    print(f"step over stdio against a tool that does nothing plus a probe: {trip:.2f} (at most 1.3)")
+    print(
+        f"step over stdio against a tool that does nothing plus a probe: {trip:.2f} (at most 1.3)"
+    )
     print(f"the same for the server alone: {alone:.2f}")
     print(f"CPU time to the first answer against a bare server: {start:.2f} (at most 1.15)")
     return 0 if trip <= 1.3 and start <= 1.15 else 1
