@@ -50,7 +50,7 @@ class Client:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
         )
         self._last_id = 0
-        hello = {"protocolVersion": "2025-11-25", "capabilities": {}}
+        hello: dict[str, Any] = {"protocolVersion": "2025-11-25", "capabilities": {}}
         self._ask("initialize", hello | {"clientInfo": {"name": "benchmark", "version": "1"}})
         self._write({"method": "notifications/initialized"})
 

@@ -374,7 +374,7 @@ async def test_a_broken_holdfast_json_is_warned_of_and_the_last_good_one_counts(
 async def test_a_workspace_used_from_two_machines_is_warned_of(
     folder: FolderPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Disk, "up_since", lambda _: 0.0)
+    monkeypatch.setattr(Disk, "up_since", _since_ever)
     ann = (await folder.open()).caller("ann")
     await ann.save("report", {"a": 1})
     [line] = folder.lines()
@@ -399,6 +399,10 @@ async def test_a_restart_of_the_same_machine_is_no_second_machine(folder: Folder
     await _append(folder, {"seq": 2, "op": "done", "step": "x", "boot": "another boot"})
 
     assert (await ann.load("report")).warnings == []
+
+
+def _since_ever(_: Disk) -> float:
+    return 0.0
 
 
 async def _append(folder: FolderPlace, record: dict[str, object]) -> None:
