@@ -46,6 +46,7 @@ from holdfast_storage.results import (
 
 A = TypeVar("A")
 _MANY_ATTEMPTS = 3
+_OWN_KEPT = 2048
 
 
 class Caller:
@@ -101,6 +102,9 @@ class Caller:
         belief = self._belief(task)
         if record is not None:
             belief.own.add(record.id)
+            if len(belief.own) > _OWN_KEPT:
+                # Only of what the fold still remembers is it asked whose it was.
+                belief.own &= {changed.id for changed in fold.changes}
             if record.opens:
                 self._beliefs[task] = belief = Belief(
                     run=fold.run, own={record.id}, claims=belief.claims, state={}
@@ -437,11 +441,8 @@ class Caller:
         }
 
     def _next_step(self, fold: Fold) -> str:
-        now, gone = self._desk.clock(), self._desk.gone(fold)
-        for name in fold.unfinished:
-            if fold.status_of(name, now, gone) == "pending":
-                return name
-        return ""
+        # After damage whatever is pending is in doubt, and nothing is to be begun unseen.
+        return "" if fold.doubts_all else next(iter(fold.pending), "")
 
     async def _keep_refused(self, task: str, request: MarkRequest, error: ClaimReplaced) -> None:
         """A result that came too late is somebody's work all the same."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from holdfast_storage.core.strict_json import JsonObject
 from holdfast_storage.engines.base import Engine
 
 T = TypeVar("T")
+_LOG = logging.getLogger("holdfast")
 
 Decide = Callable[[Fold, Context], Decision]
 AnswerWith = Callable[[Fold, Decision, Record | None], T]
@@ -95,21 +97,25 @@ class _Operation(Generic[T]):
         self._desk, self._task, self._author = desk, task, author
         self._decide, self._answer = decide, answer
         self._decision = Decision(None)
+        self._fold = Fold(task)
         self.record: Record | None = None
         self.result: T | None = None
 
     @property
     def known(self) -> int:
-        return self._desk.folds.get(self._task).seq
+        # The same fold to the end: the cache may give up its own while a worker waits for the disk,
+        # and a fold that begins in the middle takes the task for a new one.
+        self._fold = self._desk.folds.get(self._task)
+        return self._fold.seq
 
     def decide(self, entries: Sequence[Entry]) -> Draft | None:
-        fold = self._desk.folds.get(self._task)
+        fold = self._fold
         advance(fold, entries)
         self._decision = self._decide(fold, self._desk.context(fold, self._author))
         return self._decision.draft
 
     def accept(self, record: Record | None) -> None:
-        fold = self._desk.folds.get(self._task)
+        fold = self._fold
         if record is not None:
             advance(fold, [record])
         self.record = record
@@ -182,6 +188,9 @@ class Desk:
                 if isinstance(error, NotSaved):
                     self.folds.drop(task)
                 raise
+            except asyncio.CancelledError:
+                # Whoever waited is gone; the operation goes on, and its fold with it.
+                raise
             except BaseException:
                 self.folds.drop(task)
                 raise
@@ -216,7 +225,11 @@ class Desk:
             if lost["path"]:
                 told = {"task": task, "at": record.at, "revision": record.seq, **lost}
                 name = lost["file"].removeprefix("conflicts/")
-                await self.engine.keep(task, "conflicts", name, strict_json.pretty(told))
+                try:
+                    await self.engine.keep(task, "conflicts", name, strict_json.pretty(told))
+                except HoldfastError as error:
+                    # The operation is durable: it must not be answered as if it had failed.
+                    _LOG.warning("%s not written, the journal has it: %s", lost["file"], error)
 
     # --- reading ------------------------------------------------------------------------------
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from itertools import islice
 from typing import Any
+
+from pydantic import ValidationError
 
 from holdfast_storage.core import view
 from holdfast_storage.core.decide.context import require_task
@@ -82,7 +85,9 @@ async def line_of(desk: Desk, head: Head) -> TaskLine:
     if head.problem:
         return TaskLine(task=head.task, status="damaged", damaged=True, problem=head.problem)
     if head.summary is not None:
-        return TaskLine.model_validate(head.summary)
+        # A file that somebody changed is not believed: the journal says it too.
+        with suppress(ValidationError):
+            return TaskLine.model_validate(head.summary)
     try:
         fold = await desk.fold_to(head.task)
     except HoldfastError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 
@@ -19,7 +20,13 @@ from holdfast_storage.core.edits import (
     edits_before,
     is_known,
 )
-from holdfast_storage.core.errors import HoldfastError, Unavailable, Unknown, Unreadable
+from holdfast_storage.core.errors import (
+    HoldfastError,
+    Unavailable,
+    Unknown,
+    Unreadable,
+    UnsafeFile,
+)
 from holdfast_storage.core.fold import Checkpoint, Fold, IngestedEdit
 from holdfast_storage.core.ids import checkpoint_file_name
 from holdfast_storage.core.records import Record
@@ -35,6 +42,8 @@ _BASES_KEPT = 64
 _CHECKPOINT_VIEWS = 5
 _CHECKPOINT_VIEW_BYTES = 64 * 2**10
 _RENDER_TRIES = 5
+_TRY_AGAIN_SECONDS = 1.0
+_TASKS_KEPT = 1024
 
 
 @dataclass(slots=True)
@@ -89,10 +98,24 @@ class People:
                 await self._take_in(task)
 
     def _lock(self, task: str) -> asyncio.Lock:
-        return self._locks.setdefault(task, asyncio.Lock())
+        if task not in self._locks:
+            if len(self._locks) >= _TASKS_KEPT:
+                self._forget_idle()
+            self._locks[task] = asyncio.Lock()
+        return self._locks[task]
+
+    def _forget_idle(self) -> None:
+        for task in [name for name, lock in self._locks.items() if not lock.locked()]:
+            if task not in self._dirty:
+                for memory in (self._locks, self._published, self._checkpoints):
+                    memory.pop(task, None)
 
     async def _take_in(self, task: str) -> None:
-        sightings = await self._desk.engine.view(task)
+        try:
+            sightings = await self._desk.engine.view(task)
+        except UnsafeFile as error:
+            self._broken[task] = f"{error}; it was left as it is, and the last good state counts"
+            return
         for sighting in sightings:
             await self._take_in_one(task, sighting)
             await self._desk.engine.seen(task, sighting)
@@ -127,6 +150,9 @@ class People:
         for _ in range(3):
             case = await self._desk.ask(task, lambda fold: _case(fold, file))
             if case.known:
+                if file.is_sealed and file.revision < case.head:
+                    # An old view was put in place of a newer one, or of a broken file.
+                    self.touch(task)
                 return
             base = await self._base(task, file, case)
             if base is None:
@@ -222,13 +248,13 @@ class People:
                 if self._desk.engine.view_rest(task) > 0:
                     continue
                 self._dirty.discard(task)
-                await self.render(task)
+                if not await self._render_or_say_why(task):
+                    # The journal has everything; the view follows when it can.
+                    self._dirty.add(task)
+                    await asyncio.sleep(_TRY_AGAIN_SECONDS)
         except asyncio.CancelledError:
             self._dirty.add(task)
             raise
-        except HoldfastError as error:
-            # The journal has everything; a view that cannot be written now is written later.
-            _LOG.warning("view not rendered task=%s: %s", task, error)
         finally:
             self._timers.pop(task, None)
 
@@ -248,24 +274,35 @@ class People:
             async with self._lock(task):
                 # An editor may have written late into a file that a rendering displaced.
                 await self._take_in(task)
-            if task in self._dirty:
-                self._dirty.discard(task)
-                await self.render(task)
         except HoldfastError as error:
-            _LOG.warning("view not rendered task=%s: %s", task, error)
+            _LOG.warning("%s was not looked at: %s", task, error)
+        if task in self._dirty:
+            self._dirty.discard(task)
+            await self._render_or_say_why(task)
 
-    async def render(self, task: str) -> None:
-        """Publish the view as it should be now, taking in first whatever lies in its place."""
+    async def _render_or_say_why(self, task: str) -> bool:
+        try:
+            return await self.render(task)
+        except HoldfastError as error:
+            _LOG.warning("the view of %s was not rendered: %s", task, error)
+            return False
+
+    async def render(self, task: str) -> bool:
+        """Publish the view as it should be now, taking in first whatever lies in its place.
+
+        Answers whether it is in place; where a broken file is, nothing else should be.
+        """
         async with self._lock(task):
             for _ in range(_RENDER_TRIES):
                 if self._desk.engine.may_have_changed(task):
                     await self._take_in(task)
                 if task in self._broken:
-                    return
+                    return True
                 rendered = await self._rendered(task)
                 if rendered is None or await self._publish(task, rendered):
-                    return
+                    return True
                 await self._take_in(task)
+        return False
 
     async def _rendered(self, task: str) -> _Rendered | None:
         resumes = await self.resumes(task)
@@ -308,10 +345,10 @@ class People:
             checkpoint_file_name(kept.number, kept.label): (kept, state)
             for kept, state in rendered.checkpoints
         }
-        for name in [name for name, run in there.items() if run == rendered.run]:
-            if name not in wanted:
-                await self._desk.engine.drop_checkpoint_view(task, name)
-                del there[name]
+        old = [name for name, run in there.items() if run == rendered.run and name not in wanted]
+        await self.drop_checkpoint_files(task, old)
+        for name in old:
+            del there[name]
         for name, (kept, state) in wanted.items():
             if name not in there:
                 await self._write_checkpoint(task, name, kept, state)
@@ -329,6 +366,17 @@ class People:
                 await self._keep_edited_checkpoint(task, name, raw)
                 await self._desk.engine.drop_checkpoint_view(task, name)
         return shown
+
+    async def drop_checkpoint_files(self, task: str, names: Sequence[str]) -> None:
+        """Remove files that are no longer shown; what somebody wrote into one is kept."""
+        if not names:
+            return
+        others = self._checkpoints.get(task, {}).keys() - set(names)
+        for name, raw in (await self._desk.engine.kept(task, "checkpoints", but=others)).items():
+            if name in names and not is_sealed(raw):
+                await self._keep_edited_checkpoint(task, name, raw)
+        for name in names:
+            await self._desk.engine.drop_checkpoint_view(task, name)
 
     def forget_checkpoint_files(self, task: str) -> None:
         """Look at the checkpoint files anew the next time: somebody may have changed them."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from contextlib import suppress
 from datetime import timedelta
 from hashlib import sha256
 from typing import Any
@@ -9,7 +11,7 @@ from typing import Any
 from holdfast_storage import listing
 from holdfast_storage.core import ids
 from holdfast_storage.core.decide.context import Context, Decision, draft
-from holdfast_storage.core.errors import InvalidValue, Unknown
+from holdfast_storage.core.errors import Busy, HoldfastError, InvalidValue, Unknown
 from holdfast_storage.core.fold import Checkpoint, Fold
 from holdfast_storage.core.records import Draft, Record, encode_line
 from holdfast_storage.core.retention import Kept, Retention, Verdict, plan_retention
@@ -22,6 +24,8 @@ from holdfast_storage.results import Pruned, PruneLine
 
 RESTORABLE = timedelta(hours=24)
 RETENTION = Author("retention")
+_LOG = logging.getLogger("holdfast")
+_TRIES = 5
 _STATE_FIELDS = ("state", "changes", "from")
 
 
@@ -50,12 +54,31 @@ async def prune(
 
 
 async def retain(desk: Desk, people: People, task: str) -> None:
-    """Apply the workspace's own retention, and empty the trash of what is past restoring."""
-    await _prune_one(desk, people, RETENTION, task, desk.settings.retention, False)
-    await desk.engine.empty_trash(RESTORABLE.total_seconds())
+    """Apply the workspace's own retention, and empty the trash of what is past restoring.
+
+    It follows something that was answered already, so its own failure is only noted.
+    """
+    try:
+        await _prune_one(desk, people, RETENTION, task, desk.settings.retention, False)
+        await desk.engine.empty_trash(RESTORABLE.total_seconds())
+    except HoldfastError as error:
+        _LOG.warning("retention of %s failed: %s", task, error)
 
 
 async def _prune_one(
+    desk: Desk, people: People, author: Author, task: str, policy: Retention, dry_run: bool
+) -> Pruned:
+    for _ in range(_TRIES):
+        with suppress(_Overtaken):
+            return await _try_to_prune(desk, people, author, task, policy, dry_run)
+    raise Busy(task, 0)
+
+
+class _Overtaken(Exception):
+    """Somebody pruned or pinned between the plan and the deed."""
+
+
+async def _try_to_prune(
     desk: Desk, people: People, author: Author, task: str, policy: Retention, dry_run: bool
 ) -> Pruned:
     history = await desk.fold_to(task, history=True)
@@ -77,12 +100,16 @@ async def _prune_one(
     lines, freed = await _rewritten(desk, task, history, going)
     if dry_run:
         return answer.model_copy(update={"freed_bytes": freed})
+    now = await desk.fold_to(task, history=True)
+    if any(now.checkpoints[number].pinned or now.checkpoints[number].pruned for number in going):
+        raise _Overtaken
     name = await desk.engine.rewrite(task, lines, ",".join(map(str, sorted(going))))
     desk.folds.drop(task)
     await _record(desk, author, task, "prune", sorted(going), name)
-    for number in going:
-        label = history.checkpoints[number].label
-        await desk.engine.drop_checkpoint_view(task, ids.checkpoint_file_name(number, label))
+    gone = [history.checkpoints[number] for number in going]
+    await people.drop_checkpoint_files(
+        task, [ids.checkpoint_file_name(each.number, each.label) for each in gone]
+    )
     people.forget_checkpoint_files(task)
     people.touch(task)
     until = stamp(desk.clock() + RESTORABLE)
@@ -128,7 +155,7 @@ async def _rewritten(
 async def _save_record(desk: Desk, task: str, kept: Checkpoint) -> Record:
     [entry] = await desk.engine.fetch(task, [kept.place])
     if not isinstance(entry, Record) or entry.seq != kept.seq:
-        raise Unknown("checkpoint", str(kept.number))
+        raise _Overtaken
     return entry
 
 

@@ -115,6 +115,9 @@ def _take_gap(fold: Fold, first: int, found: int) -> None:
     _problem(fold, f"records {first} to {found - 1} are missing")
     fold.doubts_all = True
     fold.needs_full = True
+    if fold.run == 0:
+        # The beginning is missing, so there was one: a task that is damaged, not a new one.
+        fold.run, fold.state_lost, fold.run_guessed = 1, True, True
     if found - first <= _MISSING_KEPT:
         fold.missing.update(range(first, found))
 
@@ -161,7 +164,7 @@ def _step_named(fold: Fold, name: str) -> Step:
         step = fold.steps[name] = Step()
         fold.counts["pending"] = fold.counts.get("pending", 0) + 1
         fold.order.append(name)
-        fold.unfinished[name] = None
+        fold.unfinished[name] = fold.pending[name] = None
         fold.alike.setdefault(ids.resembles(name), name)
     return step
 
@@ -171,9 +174,10 @@ def _set_status(fold: Fold, name: str, step: Step, status: str) -> None:
         fold.counts[step.status] -= 1
         fold.counts[status] = fold.counts.get(status, 0) + 1
         was_finished, step.status = step.status in FINISHED, status
+        fold.pending.pop(name, None)
         if status in FINISHED:
             fold.unfinished.pop(name, None)
-        elif was_finished:
+        elif was_finished or status == "pending":
             _list_unfinished(fold)
     if status != "running":
         fold.claims.pop(name, None)
@@ -182,6 +186,9 @@ def _set_status(fold: Fold, name: str, step: Step, status: str) -> None:
 def _list_unfinished(fold: Fold) -> None:
     fold.unfinished = OrderedDict(
         (name, None) for name in fold.order if fold.steps[name].status not in FINISHED
+    )
+    fold.pending = OrderedDict(
+        (name, None) for name in fold.unfinished if fold.steps[name].status == "pending"
     )
 
 
@@ -278,6 +285,8 @@ def _wait_if_asked(fold: Fold) -> None:
 
 def _save(fold: Fold, record: Record) -> None:
     body = record.body
+    if fold.run_guessed:
+        fold.run, fold.run_guessed = body["run"], False
     if body["run"] != fold.run:
         _open_run(fold, record)
         _problem(fold, f"the record that opened run {fold.run} is missing")
@@ -331,8 +340,10 @@ def _take_saved_state(fold: Fold, record: Record, kept: Checkpoint) -> None:
         fold.needs_full = fold.state_lost = False
     else:
         leaned_on = fold.checkpoints.get(kept.leans_on)
-        if leaned_on is None or not leaned_on.readable or kept.leans_on != kept.number - 1:
+        is_there = leaned_on is not None and leaned_on.readable and not leaned_on.pruned
+        if not is_there or kept.leans_on != kept.number - 1:
             kept.readable = False
+            fold.state_lost = fold.state_lost or fold.state_pruned
             raise ValueError(f"checkpoint {kept.leans_on}, which it leans on, is not there")
         new = delta.apply(fold.checkpoint_state, record.body.get("changes", {}))
         _change_state(fold, record, new, size)

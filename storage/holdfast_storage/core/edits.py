@@ -312,7 +312,9 @@ class _Reading:
         kept: JsonObject = {}
         for name, word in steps.items():
             status = self.fold.status_of(name, self.context.now, self.context.gone)
-            if status == "done" and word != "done":
+            if status == "running" and word == "pending":
+                self._put_back(f"plan: {name}", "somebody is at work on it; release it first")
+            elif status == "done" and word != "done":
                 self._put_back(f"plan: {name}", "it was done meanwhile; write its name into reopen")
             elif status != word and not self._step_yields(name, word):
                 kept[name] = word

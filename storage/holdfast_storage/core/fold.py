@@ -133,6 +133,7 @@ class Fold:
     unsure: int = 0  # how many of the last seqs only damaged lines speak for
     opened_seq: int = 0  # the first record of the run
     run: int = 0
+    run_guessed: bool = False  # the record that says which is missing
     status: str = "active"
     paused_by_person: bool = False
     finished_by: str = ""
@@ -161,6 +162,8 @@ class Fold:
 
     steps: dict[str, Step] = field(default_factory=dict[str, Step])
     order: list[str] = field(default_factory=list[str])
+    # Both in the order of the plan, and with the first at hand whatever was done before.
+    pending: OrderedDict[str, None] = field(default_factory=OrderedDict[str, None])
     unfinished: OrderedDict[str, None] = field(default_factory=OrderedDict[str, None])
     alike: dict[str, str] = field(default_factory=dict[str, str])
     claims: dict[str, Claim] = field(default_factory=dict[str, Claim])

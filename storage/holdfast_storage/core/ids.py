@@ -57,6 +57,8 @@ _ALIKE_ENOUGH = 0.6
 
 def check_id(kind: str, name: str) -> str:
     """Give the name back unchanged, or raise InvalidName; `kind` is what it names, as "step"."""
+    if not isinstance(name, str):
+        raise InvalidName(kind, repr(name), "it must be a text")
     if not name:
         raise InvalidName(kind, name, "it is empty; give it a name")
     for pattern, problem in _FORBIDDEN:

@@ -55,7 +55,7 @@ def change_state(
     merged = merge.three_way(base, current, wanted, prefer="current")
     value, believed = merged.value, wanted
     if request.append:
-        added += _size(dict(request.append), "append", context)
+        added += _size(request.append, "append", context)
         value = merge.append(value, request.append)
         believed = merge.append(believed, _fitting(believed, request.append))
     _check_total(value, 2 if opens else fold.state_bytes, added, context)
@@ -91,7 +91,7 @@ def _refuse_to_drop_unseen(
         raise WouldDrop(task, unseen)
 
 
-def _size(value: JsonObject, where: str, context: Context) -> int:
+def _size(value: Any, where: str, context: Context) -> int:
     limits = context.settings.limits
     if type(value) is not dict:
         raise InvalidValue(where, "it must be a JSON object")

@@ -172,14 +172,10 @@ def _next_free(fold: Fold, context: Context, opens: bool) -> str:
     """Take the first pending one; failed ones only when nothing else is left."""
     if opens:
         return ""
-    failed = ""
-    for name in fold.unfinished:
-        status = fold.status_of(name, context.now, context.gone)
-        if status == "pending":
+    for name in fold.pending:
+        if fold.status_of(name, context.now, context.gone) == "pending":
             return name
-        if status == "failed" and not failed:
-            failed = name
-    return failed
+    return next((name for name in fold.unfinished if fold.steps[name].status == "failed"), "")
 
 
 Found = dict[str, Any]

@@ -292,13 +292,16 @@ class Journal:
         and mean nothing. Seq and id stay; a reader who finds both passes over the second.
         """
         self._distrusted = failed.segment
+        moved: Chunk | None = None
         try:
             moved = self._written_again(failed)
-        except OSError as again:
             self._take_back(failed.segment, failed.offset)
+            self._flush_taken_back()
+        except OSError as again:
+            if moved is None:
+                self._take_back(failed.segment, failed.offset)
             why = f"it could not be flushed ({error.strerror}), nor elsewhere ({again.strerror})"
             raise NotSaved(why) from again
-        self._take_back(failed.segment, failed.offset)
         return moved
 
     def _written_again(self, failed: Chunk) -> Chunk:
@@ -331,9 +334,9 @@ class Journal:
                 self._disk.close(fd)
 
     def _flush_taken_back(self) -> None:
-        """See that what was taken back does not return with a power cut.
+        """See that what was taken back does not return with a power cut, whole or in part.
 
-        Its seqs are given to other records now, and a reader believes the first it finds.
+        Its seqs stand in another segment now, and a reader believes the first it finds.
         """
         for number in sorted(self._taken_back):
             with suppress(FileNotFoundError), self._segments.opened(number) as fd:

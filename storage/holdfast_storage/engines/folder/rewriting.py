@@ -32,7 +32,8 @@ class Rewriting:
         name = self._trash.begin(
             self._task.task, self._task.name, label, sizes, _checkpoints(drafts)
         )
-        for number in sorted(found):
+        # The newest first: what leans on a save that goes is whole before the save is gone.
+        for number in sorted(found, reverse=True):
             self._replace(number, lambda record: self._encoded(record, drafts), name)
         return name
 
