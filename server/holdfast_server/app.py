@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any, Literal
 
 from mcp.server import MCPServer
@@ -103,8 +103,7 @@ async def watching(workspace: Workspace, subscriptions: Subscriptions) -> AsyncG
     finally:
         for task in (watch, tidy):
             task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+        await asyncio.gather(watch, tidy, return_exceptions=True)
 
 
 async def _tidy(workspace: Workspace) -> None:
@@ -113,3 +112,5 @@ async def _tidy(workspace: Workspace) -> None:
         await workspace.tidy()
     except HoldfastError as error:
         LOG.warning("could not tidy: %s", error)
+    except Exception:  # noqa: BLE001 - a bug here must not end the serving
+        LOG.exception("could not tidy")

@@ -8,8 +8,10 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from mcp.server.mcpserver import Context
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from holdfast_storage import Caller, Workspace
+from holdfast_storage.core.brief import is_person
 
 # Where the guard of the HTTP server notes whose token a request came with.
 TOKEN_NAME = "holdfast.token"
@@ -36,7 +38,9 @@ class Callers:
             return self._remembered("", "", by)
         request: Any = context.request_context.request
         token = request.scope.get(TOKEN_NAME, "")
-        session = request.headers.get("mcp-session-id", "")
+        # Sessions are of the handshake generation; elsewhere anybody could make one up.
+        is_modern = context.session.protocol_version in MODERN_PROTOCOL_VERSIONS
+        session = "" if is_modern else request.headers.get("mcp-session-id", "")
         if token or session:
             # Two sessions with one token are two agents of one name, each with a memory of its own.
             return self._remembered(token, session, token or by)
@@ -65,5 +69,8 @@ def _client_name(context: Context[Any, Any]) -> str:
     params = context.session.client_params
     name = params.client_info.name if params else "agent"
     plain = "".join(letter for letter in name if letter.isprintable()).strip()
+    if is_person(plain.lower()):
+        # What people are recorded as is not for a program to call itself.
+        plain = f"agent-{plain}"
     host = platform.node().split(".")[0] or "localhost"
     return f"{plain[:_NAME_LENGTH] or 'agent'}@{host}"

@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
+from urllib.parse import quote, unquote
 
 import anyio
 from mcp.server import MCPServer
@@ -24,6 +25,12 @@ _PATIENCE_SECONDS = 1.0
 _WATCH_AGAIN_SECONDS = 1.0
 
 
+def canonical(uri: object) -> str:
+    """Give an address in the spelling of ours, however a client wrote it."""
+    scheme, _, path = str(uri).partition("://")
+    return f"{scheme}://" + "/".join(quote(unquote(part), safe="") for part in path.split("/"))
+
+
 class Subscriptions:
     """Who listens to which resource."""
 
@@ -32,23 +39,23 @@ class Subscriptions:
         self._known: set[str] = set()
         # Connections of the handshake generation; the SDK serves those no notices by itself.
         self._connections: weakref.WeakSet[Any] = weakref.WeakSet()
-        self._by_uri: dict[str, weakref.WeakSet[Any]] = {}
+        # By address, each connection with the spelling it asked for.
+        self._by_uri: dict[str, weakref.WeakKeyDictionary[Any, str]] = {}
 
     def add_to(self, server: MCPServer) -> None:
         """Serve resources/subscribe and resources/unsubscribe, and say that lists may change."""
         low = server._lowlevel_server  # pyright: ignore[reportPrivateUsage]
 
         async def subscribe(context: Any, params: SubscribeRequestParams) -> EmptyResult:
-            connection = context.session._connection
-            self._by_uri.setdefault(str(params.uri), weakref.WeakSet()).add(connection)
+            listeners = self._by_uri.setdefault(canonical(params.uri), weakref.WeakKeyDictionary())
+            listeners[context.session._connection] = str(params.uri)
             return EmptyResult()
 
         async def unsubscribe(context: Any, params: UnsubscribeRequestParams) -> EmptyResult:
-            uri = str(params.uri)
+            uri = canonical(params.uri)
             if uri in self._by_uri:
-                self._by_uri[uri].discard(context.session._connection)
-                if not self._by_uri[uri]:
-                    del self._by_uri[uri]
+                self._by_uri[uri].pop(context.session._connection, None)
+            self._forget_unheard()
             return EmptyResult()
 
         low.add_request_handler("resources/subscribe", SubscribeRequestParams, subscribe)
@@ -74,7 +81,10 @@ class Subscriptions:
             except HoldfastError as error:
                 # A file that cannot be read now may be readable soon; tools say what is wrong.
                 LOG.warning("watching failed: %s", error)
-                await asyncio.sleep(_WATCH_AGAIN_SECONDS)
+            except Exception:  # noqa: BLE001
+                # A bug, or no more descriptors: notices are worth another try, and the log the reason.
+                LOG.exception("watching failed")
+            await asyncio.sleep(_WATCH_AGAIN_SECONDS)
 
     async def _publish_until_broken(self, workspace: Workspace) -> None:
         self._known |= {line.task for line in await workspace.tasks()}
@@ -83,15 +93,21 @@ class Subscriptions:
                 event("changed", task=task)
                 for uri in uris_of(task):
                     await self._publish(uri)
+            self._forget_unheard()
             if new := tasks - self._known:
                 self._known |= new
                 await self._publish_list()
 
+    def _forget_unheard(self) -> None:
+        for uri in [uri for uri, listeners in self._by_uri.items() if not listeners]:
+            del self._by_uri[uri]
+
     async def _publish(self, uri: str) -> None:
-        await self.bus.publish(ResourceUpdated(uri=uri))
-        for connection in list(self._by_uri.get(uri, ())):
+        for spelling in {uri, unquote(uri)}:
+            await self.bus.publish(ResourceUpdated(uri=spelling))
+        for connection, spelling in list(self._by_uri.get(uri, {}).items()):
             with anyio.move_on_after(_PATIENCE_SECONDS):
-                await connection.send_resource_updated(uri)
+                await connection.send_resource_updated(spelling)
 
     async def _publish_list(self) -> None:
         await self.bus.publish(ResourcesListChanged())

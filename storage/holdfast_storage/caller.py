@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
@@ -10,7 +11,7 @@ from typing import Any, TypeVar
 
 from holdfast_storage import answers, listing, pruning
 from holdfast_storage.core import hints, ids, strict_json
-from holdfast_storage.core.brief import BriefRequest, changes_since, compose
+from holdfast_storage.core.brief import BriefRequest, changes_since, compose, is_person
 from holdfast_storage.core.cuts import is_cut
 from holdfast_storage.core.decide.context import Belief, Context, Decision
 from holdfast_storage.core.decide.people import AskRequest, decide_ask, decide_finish
@@ -24,7 +25,13 @@ from holdfast_storage.core.decide.steps import (
     progress_of,
 )
 from holdfast_storage.core.delta import path_of
-from holdfast_storage.core.errors import ClaimReplaced, HoldfastError, InvalidValue, RevisionNeeded
+from holdfast_storage.core.errors import (
+    ClaimReplaced,
+    HoldfastError,
+    InvalidName,
+    InvalidValue,
+    RevisionNeeded,
+)
 from holdfast_storage.core.fold import Fold
 from holdfast_storage.core.records import Record
 from holdfast_storage.core.strict_json import JsonObject
@@ -65,11 +72,14 @@ class Caller:
     ) -> None:
         self._is_looking = is_looking
         self._desk, self._people, self._refs = desk, people, refs
-        self._author = Author(ids.check_id("by", by))
+        if is_person(ids.check_id("by", by)):
+            raise InvalidName("by", by, "that is what people are recorded as")
+        self._author = Author(by)
         self._core_only = core_only
         self._must_give_revision = must_give_revision
         self._beliefs: dict[str, Belief] = {}
         self._last_task = ""
+        self._turns: dict[str, asyncio.Lock] = {}
         self._last_save: dict[str, tuple[str, asyncio.Future[Saved]]] = {}
 
     @property
@@ -157,12 +167,21 @@ class Caller:
     async def _save(
         self, task: str, said: SaveRequest, refs: Sequence[str], revision: int
     ) -> Saved:
-        base = await self._base_at(task, revision)
-        request = dataclasses.replace(
-            said,
-            state=dataclasses.replace(said.state, base=base),
-            refs=await self._refs.note(refs),
-        )
+        # One after the other, in the order they came: a save builds on what this caller said before,
+        # and would otherwise conflict with itself.
+        async with self._turn(task):
+            base = await self._base_at(task, revision)
+            request = dataclasses.replace(
+                said,
+                state=dataclasses.replace(said.state, base=base),
+                refs=await self._refs.note(refs),
+            )
+            return await self._save_in_turn(task, request, revision)
+
+    def _turn(self, task: str) -> asyncio.Lock:
+        return self._turns.setdefault(task, asyncio.Lock())
+
+    async def _save_in_turn(self, task: str, request: SaveRequest, revision: int) -> Saved:
 
         def decide(fold: Fold, context: Context) -> Decision:
             if self._must_give_revision and not revision and fold.checkpoints:
@@ -391,12 +410,14 @@ class Caller:
                 "already"
             )
 
+        turn = self._turn(task) if state is not None else contextlib.nullcontext()
         try:
-            told, place = await self._write(
-                task,
-                lambda fold, context: decide_mark(fold, request, self._belief(task), context),
-                answer,
-            )
+            async with turn:
+                told, place = await self._write(
+                    task,
+                    lambda fold, context: decide_mark(fold, request, self._belief(task), context),
+                    answer,
+                )
         except ClaimReplaced as error:
             await self._keep_refused(task, request, error)
             raise

@@ -28,6 +28,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except HoldfastError as error:
         print(f"holdfast: {error}\n{error.hint}", file=sys.stderr)
         return 1
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError) as error:
+        print(f"holdfast: {error.strerror}: {error.filename}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     except BrokenPipeError:

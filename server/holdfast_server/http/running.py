@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Generator
 from contextlib import contextmanager
 
@@ -12,6 +13,15 @@ from holdfast_server.http.streams import Streams
 
 # Connections that may be open at all; the guard counts what is going on in them.
 _CONNECTIONS = 2048
+
+
+def allow_descriptors() -> int:
+    """Raise our limit of open files as far as we may, and give how many connections that allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 4 * _CONNECTIONS if hard == resource.RLIM_INFINITY else min(hard, 4 * _CONNECTIONS)
+    if wanted > soft:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return min(_CONNECTIONS, max(soft, wanted) // 2)
 
 
 class Running(uvicorn.Server):
@@ -29,7 +39,7 @@ class Running(uvicorn.Server):
                 # Anybody could write what these headers say.
                 proxy_headers=False,
                 server_header=False,
-                limit_concurrency=_CONNECTIONS,
+                limit_concurrency=allow_descriptors(),
                 timeout_graceful_shutdown=grace_seconds,
             )
         )

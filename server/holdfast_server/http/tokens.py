@@ -14,6 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from holdfast_storage.core import ids
+from holdfast_storage.core.brief import is_person
 from holdfast_storage.core.errors import Damaged, InvalidName, Unknown
 from holdfast_storage.core.strict_json import is_object
 
@@ -40,7 +41,8 @@ class Tokens:
 
     def add(self, name: str) -> str:
         """Make a token for a name and give it, this once."""
-        ids.check_id("token name", name)
+        if is_person(ids.check_id("token name", name)):
+            raise InvalidName("token name", name, "that is what people are recorded as")
         token = _PREFIX + secrets.token_urlsafe(32)
         made = datetime.now(UTC).date().isoformat()
         with self._alone():
@@ -55,7 +57,9 @@ class Tokens:
         with self._alone():
             entries = self._read()
             if name not in entries:
-                raise Unknown("token", name, list(entries))
+                error = Unknown("token", name, list(entries))
+                error.hint = "holdfast token list shows which there are."
+                raise error
             del entries[name]
             self._write(entries)
 

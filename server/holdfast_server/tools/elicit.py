@@ -38,9 +38,15 @@ async def answered_by_client(
         said = context.input_responses.get(_KEY)
     if isinstance(said, ElicitResult) and said.action == "accept" and said.content:
         answer = said.content.get(_KEY)
-        if answer not in (None, ""):
+        if _fits(answer, arguments):
             return await workspace.answer(asked.task, answer, asked.question_id)
     return asked
+
+
+def _fits(answer: object, arguments: dict[str, Any]) -> bool:
+    """Say whether the client kept to the form; what it did not is nobody's answer."""
+    options = arguments.get("options")
+    return isinstance(answer, str) and bool(answer.strip()) and (not options or answer in options)
 
 
 def _shows_forms(context: Context[Any, Any]) -> bool:

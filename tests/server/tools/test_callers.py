@@ -12,12 +12,14 @@ from holdfast_server.callers import TOKEN_NAME, Callers
 from holdfast_storage import Workspace
 
 
-def request(session: str = "", token: str = "", client: str = "claude-code") -> Any:
+def request(
+    session: str = "", token: str = "", client: str = "claude-code", version: str = "2025-11-25"
+) -> Any:
     """Give the context of a request, as far as it matters whose it is."""
     headers = {"mcp-session-id": session} if session else {}
     info = SimpleNamespace(client_info=SimpleNamespace(name=client)) if client else None
     return SimpleNamespace(
-        session=SimpleNamespace(client_params=info),
+        session=SimpleNamespace(client_params=info, protocol_version=version),
         request_context=SimpleNamespace(
             request=SimpleNamespace(scope={TOKEN_NAME: token}, headers=headers)
         ),
@@ -106,3 +108,18 @@ async def test_the_oldest_sessions_are_forgotten_first(
 
     assert found.of(request("s1")) is first
     assert found.of(request("s2")) is not second
+
+
+async def test_a_session_that_was_made_up_is_none(workspace: Workspace) -> None:
+    found = shared(workspace)
+
+    one, two = (found.of(request("made-up", version="2026-07-28")) for _ in range(2))
+
+    assert one is not two
+
+
+@pytest.mark.parametrize("name", ["human", "human:boss", "Human"])
+async def test_a_client_that_calls_itself_a_person_is_recorded_as_an_agent(
+    workspace: Workspace, name: str
+) -> None:
+    assert shared(workspace).of(request("s1", client=name)).by.startswith(f"agent-{name}@")

@@ -186,3 +186,14 @@ async def test_an_expired_question_has_no_answer_and_must_not_be_acted_on(mode: 
     assert "do not act" in brief["hint"]
     # It is too late to ask anybody.
     assert len(person.saw) == 1
+
+
+@pytest.mark.parametrize("answer", ["maybe", " ", ["skip", "stop"]])
+async def test_what_does_not_fit_the_form_is_nobodys_answer(
+    workspace: Workspace, mode: Mode, answer: Any
+) -> None:
+    accepted = ElicitResult(action="accept", content={"answer": answer})
+    async with asking(workspace, mode, accepted) as (agent, _):
+        assert (await agent.call("ask_human", **QUESTION))["status"] == "waiting"
+
+    assert await status_in_the_file(workspace) == ("waiting", None)

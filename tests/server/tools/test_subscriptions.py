@@ -247,3 +247,10 @@ async def test_watching_goes_on_after_a_failure(
         await agent.call("save_checkpoint", task="report")
         await heard.until(TASK)
     publishing.cancel()
+
+
+async def test_an_address_is_heard_of_however_it_is_spelt(workspace: Workspace, mode: Mode) -> None:
+    async with listening(workspace, mode, "holdfast://tasks/ré port") as (agent, heard):
+        await agent.call("save_checkpoint", task="ré port")
+
+        await heard.until("holdfast://tasks/ré port")

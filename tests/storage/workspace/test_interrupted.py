@@ -293,3 +293,24 @@ async def test_a_step_somebody_is_at_work_on_is_not_made_pending_by_an_edit(root
         begun = await workspace.caller("bob").begin("report", "pay")
 
         assert (begun.go, begun.status) == (False, "running")
+
+
+async def test_saves_that_one_caller_makes_at_once_do_not_conflict_with_each_other(
+    root: Path,
+) -> None:
+    async with Workspace.open(root) as workspace:
+        ann = workspace.caller("ann")
+        answers = await asyncio.gather(
+            *(ann.save("report", {"n": number}, append={"l": [number]}) for number in range(30))
+        )
+
+        brief = await ann.load("report")
+        assert [answer.conflicts for answer in answers] == [[]] * 30
+        assert brief.state == {"n": 29, "l": list(range(30))}
+
+
+@pytest.mark.parametrize("name", ["human", "human:ann"])
+async def test_no_program_is_recorded_as_a_person(root: Path, name: str) -> None:
+    async with Workspace.open(root) as workspace:
+        with pytest.raises(InvalidName):
+            workspace.caller(name)
