@@ -167,7 +167,8 @@ def test_ids_used_twice_are_answered_twice(server: Pipes) -> None:
     server.send(*[call(5, "mark_step_done", task="t", step=f"s{n}") for n in range(20)])
     server.close_input()
 
-    assert [message["id"] for message in server.rest()] == [5] * 20
+    # A notice that a task changed may come in between.
+    assert [message["id"] for message in server.rest() if "id" in message] == [5] * 20
     assert server.wait() == 0
 
 
