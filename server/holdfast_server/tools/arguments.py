@@ -81,6 +81,15 @@ def _unknown(spec: Spec, name: str, right: str) -> str:
 # --- does a value fit -------------------------------------------------------------------------
 
 
+def allowed(name: str, schema: Schema) -> str:
+    """Say which values an argument takes."""
+    if "enum" in schema:
+        return f"{name} is one of {', '.join(schema['enum'])}"
+    if "minimum" in schema:
+        return f"{name} is {_WORDS[schema['type']]} from {schema['minimum']} to {schema['maximum']}"
+    return f"{name} is {_WORDS[schema['type']]}"
+
+
 def problem_of(name: str, value: Any, schema: Schema) -> str:
     """Say what is wrong with a value, or nothing."""
     kind = schema.get("type")

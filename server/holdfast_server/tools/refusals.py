@@ -74,7 +74,8 @@ def _following(
 
 def _known_instead(error: Unknown, tool: str, arguments: Mapping[str, Any]) -> Meant | None:
     if error.kind == "task" and tool == "prune" and error.name.lower() in ("all", "any"):
-        return Meant(tool, {**arguments, "task": "*"})
+        # A guess never takes anything away: whoever means it calls again without dry_run.
+        return Meant(tool, {**arguments, "task": "*", "dry_run": True})
     if error.kind == "path" and (path := _without_state(error)):
         return Meant(tool, {**arguments, "path": path})
     if error.kind == "checkpoint" and error.similar:

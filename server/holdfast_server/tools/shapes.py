@@ -29,9 +29,24 @@ def shaped(name: str, value: Any, schema: Schema) -> Any:
     """Give the value as the argument would take it; unchanged if nobody can tell."""
     if not problem_of(name, value, schema):
         return value
+    if name in words.CAREFUL:
+        return _as_certain(name, value, schema)
     if "enum" in schema:
         return right_word(value, schema["enum"])
     return _SHAPERS[schema["type"]](name, value, schema)
+
+
+def _as_certain(name: str, value: Any, schema: Schema) -> Any:
+    """Read what can only be read in one way: nothing likely, nothing brought within bounds."""
+    if schema["type"] == "boolean":
+        said = words.flag(value)
+        return value if said is None else said
+    if isinstance(value, str) and name.endswith("_hours"):
+        return words.hours(value)
+    if isinstance(value, str) and re.fullmatch(r"\s*\d{1,9}\s*", value):
+        return int(value)
+    is_whole = isinstance(value, float) and value.is_integer()
+    return int(value) if is_whole and schema["type"] == "integer" else value
 
 
 # --- texts ------------------------------------------------------------------------------------

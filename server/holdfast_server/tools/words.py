@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from math import isfinite
 from typing import Any
+
+from holdfast_storage.core.strict_json import is_array
 
 SYNONYMS: dict[str, tuple[str, ...]] = {
     "task": (
@@ -20,11 +24,12 @@ SYNONYMS: dict[str, tuple[str, ...]] = {
     ),
     "result": (
         *("output", "response", "return", "return_value", "data", "value", "results", "summary"),
-        *("notes", "note", "message", "error", "reason", "details", "outputs", "content"),
+        *("notes", "note", "message", "reason", "details", "outputs", "content"),
     ),
     "outcome": (
         *("status", "step_status", "success", "succeeded", "done", "completed", "complete"),
         *("finished", "is_done", "new_status", "final_status", "failed", "skipped"),
+        *("error", "failure"),
     ),
     "plan": (
         "steps",
@@ -55,11 +60,11 @@ SYNONYMS: dict[str, tuple[str, ...]] = {
     "dry_run": ("preview", "dryrun", "simulate", "what_if"),
     "refs": ("files", "references", "artifacts", "paths", "urls", "attachments", "links", "file"),
     "claim": ("claim_id", "token", "lease", "claim_token", "lease_id"),
-    "retry": ("again", "force", "redo"),
+    "retry": ("again", "redo"),
     "revision": ("rev", "base_revision", "expected_revision", "version", "base", "etag"),
     "max_tokens": ("tokens", "token_limit", "budget", "max_size"),
     "expires_in_hours": ("expires", "timeout", "expires_in", "ttl", "deadline_hours", "expiry"),
-    "replace": ("overwrite", "reset", "replace_state", "merge_mode"),
+    "replace": ("overwrite", "reset", "replace_state"),
     "append": ("add", "extend", "append_to", "push"),
     "limit": ("count", "page_size", "n", "max", "max_results", "top"),
     "show": ("type", "kind", "what", "view", "list"),
@@ -67,6 +72,14 @@ SYNONYMS: dict[str, tuple[str, ...]] = {
     "cursor": ("page", "page_token", "next_cursor", "after", "offset"),
     "path": ("pointer", "json_pointer", "field", "key", "state_path", "select"),
 }
+# A wrong guess at one of these loses work or calls it done: they are read with certainty or not at all.
+CAREFUL = frozenset(
+    {"outcome", "dry_run", "keep_last", "older_than_hours", "replace", "retry"},
+)
+# How to save is not what to save, so these never belong into the state.
+MODES = frozenset({"mode", "merge", "mergemode", "mergestrategy", "strategy", "writemode"})
+# Whoever says these selects nothing by them.
+ASSENTS = frozenset({"confirm", "confirmed", "yes", "force", "verbose"})
 WRAPPERS = frozenset(
     {"arguments", "args", "params", "parameters", "input", "kwargs", "request", "options"}
 )
@@ -107,6 +120,13 @@ WORDS_FOR: dict[str, tuple[str, ...]] = {
     "running": ("in_progress", "started", "in progress"),
     "in_doubt": ("in doubt", "unknown", "uncertain", "unconfirmed"),
 }
+_ENDS = ("done", "failed", "skipped", "abandoned", "paused")
+_NAMES_OF_THE_END = (
+    *("outcome", "status", "state", "step_status", "task_status", "new_status", "final_status"),
+)
+_NAMES_OF_A_FAILURE = ("err", "errors", "exception", "traceback", "timed_out")
+_NAMES_OF_NO_END = ("retry", "undone", "todo", "unfinished", "unsuccessful", "continue", "pending")
+_NOTHING = ("", "none", "null")
 _UNDER_WAY = ("in_progress", "in progress", "running", "started", "pending", "begun", "active")
 _HOURS_IN = {"second": 1 / 3600, "minute": 1 / 60, "hour": 1, "day": 24, "week": 168}
 _UNITS = {
@@ -126,6 +146,68 @@ def is_under_way(word: Any) -> bool:
     return isinstance(word, str) and word.strip().lower() in _UNDER_WAY
 
 
+def tells_the_end(name: str) -> bool:
+    """Say whether an argument of this name says how something ended."""
+    plain = _bare(name)
+    if plain in (*_NAMES_OF_THE_END, *_NAMES_OF_A_FAILURE, *_NAMES_OF_NO_END):
+        return True
+    affirmed = re.sub(r"^(not_?|non_?|un|in)", "", plain)
+    return bool(end_for(plain, _ENDS) or end_for(affirmed, _ENDS))
+
+
+def end_told(name: str, value: Any, known: Sequence[str]) -> str | None:
+    """Read how it ended from one argument: nothing if it does not say, None if nobody can tell."""
+    plain = _bare(name)
+    if value is None:
+        return ""
+    if plain in _NAMES_OF_THE_END:
+        return _end_in(value, known)
+    own = "failed" if plain in _NAMES_OF_A_FAILURE else end_for(plain, known)
+    if not own:
+        return None
+    if own == "done":
+        return _end_in(flag(value), known) or _end_in(value, known)
+    return "" if says_nothing(value) else own
+
+
+def end_for(word: str, known: Sequence[str]) -> str:
+    """Find the end that a word stands for; never by likeness, for "undone" is like "done"."""
+    plain = re.sub(r"[\s_-]+", "_", word.strip().lower())
+    ends = (end for end in known if plain == end or plain in WORDS_FOR.get(end, ()))
+    return next(ends, "")
+
+
+def _end_in(value: Any, known: Sequence[str]) -> str | None:
+    if is_array(value) and len(value) == 1:
+        value = value[0]
+    if value is True:
+        return "done"
+    if value is False:
+        # A step that is not done has failed; a task that is not may as well be paused.
+        return "failed" if "paused" not in known else None
+    return (end_for(value, known) or None) if isinstance(value, str) else None
+
+
+def flag(value: Any) -> bool | None:
+    """Read yes or no, if it is certain."""
+    if isinstance(value, str):
+        said = {"true": True, "yes": True, "on": True, "1": True}
+        return (said | dict.fromkeys(("false", "no", "off", "0"), False)).get(value.strip().lower())
+    return bool(value) if isinstance(value, int | float) and value in (0, 1) else None
+
+
+def says_nothing(value: Any) -> bool:
+    """Say whether a value is only there to be there, as in failed=false."""
+    if isinstance(value, str):
+        return value.strip().lower() in _NOTHING or flag(value) is False
+    return not value
+
+
+def _bare(name: str) -> str:
+    plain = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower().replace("-", "_")
+    return re.sub(r"^(is|has|was|step|task)_(?!status)", "", plain)
+
+
 def means_tasks(word: Any) -> bool:
     """Say whether somebody wants the tasks listed."""
     return isinstance(word, str) and word.strip().lower() in ("task", "tasks")
@@ -141,14 +223,23 @@ def in_another_unit(known: str, name: str) -> bool:
 
 
 def converted(known: str, name: str, value: Any) -> Any:
-    """Give a value as it is meant under its right name: hours for days, an outcome for a flag."""
-    if known.endswith("_hours") and isinstance(value, int | float):
+    """Give a value as it is meant under its right name: hours for days."""
+    if known.endswith("_hours"):
+        value = _counted(value)
+    if known.endswith("_hours") and _is_count(value):
         return _tidy(value * _HOURS_IN[_split_unit(name)[1] or "hour"])
-    if known == "outcome" and isinstance(value, bool):
-        if name.lower() in ("failed", "skipped"):
-            return name.lower() if value else "done"
-        return "done" if value else "failed"
     return value
+
+
+def _counted(value: Any) -> Any:
+    """Read a bare number as one, so that "7" days are not taken for 7 hours."""
+    is_bare = isinstance(value, str) and re.fullmatch(r"\s*\d+(\.\d+)?\s*", value)
+    return float(value) if is_bare else value
+
+
+def _is_count(value: Any) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and isfinite(value)
 
 
 def hours(text: str) -> float | None:

@@ -14,6 +14,7 @@ from holdfast_storage import Workspace
 Call = tuple[str, dict[str, Any]]
 T = {"task": "report"}
 S = {"task": "report", "step": "two"}
+DRY = {"dry_run": True}
 
 # What a model might send, and the arguments it should be told to send instead (None: it just works).
 WRONG: list[tuple[str, dict[str, Any], dict[str, Any] | None]] = [
@@ -33,12 +34,11 @@ WRONG: list[tuple[str, dict[str, Any], dict[str, Any] | None]] = [
     ("save_checkpoint", {"task": "", "goal": "g"}, {**T, "goal": "g"}),
     ("save_checkpoint", {"task": None, "goal": "g"}, {**T, "goal": "g"}),
     ("mark_step_done", {"step": "two"}, S),
-    ("finish_task", {"outcome": "paused"}, {**T, "outcome": "paused"}),
     ("save_checkpoint", {"task": ["report"], "goal": "g"}, {**T, "goal": "g"}),
     ("save_checkpoint", {"task": {"id": "report"}, "goal": "g"}, {**T, "goal": "g"}),
     ("save_checkpoint", {"task": " report\n", "goal": "g"}, {**T, "goal": "g"}),
     ("save_checkpoint", {"task": 7, "goal": "g"}, {"task": "7", "goal": "g"}),
-    ("prune", {"task": "all"}, {"task": "*"}),
+    ("prune", {"task": "all"}, {"task": "*", "dry_run": True}),
     # one object too many, or too few
     ("save_checkpoint", {"arguments": {"task": "report", "goal": "g"}}, {**T, "goal": "g"}),
     ("mark_step_done", {"input": '{"task":"report","step":"two"}'}, S),
@@ -55,6 +55,7 @@ WRONG: list[tuple[str, dict[str, Any], dict[str, Any] | None]] = [
     ("save_checkpoint", {**T, "append": {"log": "x"}}, {**T, "append": {"log": ["x"]}}),
     ("save_checkpoint", {**T, "append": ["x"]}, {**T, "append": {"items": ["x"]}}),
     ("save_checkpoint", {**T, "overwrite": "true"}, {**T, "replace": True}),
+    ("save_checkpoint", {**T, "merge_mode": "merge"}, T),
     ("save_checkpoint", {**T, "milestone": "yes"}, {**T, "milestone": True}),
     ("save_checkpoint", {**T, "milestone": 1}, {**T, "milestone": True}),
     # the plan
@@ -98,6 +99,14 @@ WRONG: list[tuple[str, dict[str, Any], dict[str, Any] | None]] = [
     ("mark_step_done", {**S, "done": True}, {**S, "outcome": "done"}),
     ("mark_step_done", {**S, "success": False}, {**S, "outcome": "failed"}),
     ("mark_step_done", {**S, "failed": True}, {**S, "outcome": "failed"}),
+    ("mark_step_done", {**S, "done": 0}, {**S, "outcome": "failed"}),
+    ("mark_step_done", {**S, "error": "boom"}, {**S, "result": "boom", "outcome": "failed"}),
+    ("mark_step_done", {**S, "failed": "late"}, {**S, "result": "late", "outcome": "failed"}),
+    (
+        "mark_step_done",
+        {**S, "failure": "x", "output": 1},
+        {**S, "result": 1, "outcome": "failed"},
+    ),
     ("mark_step_done", {**S, "output": {"rows": 3}}, {**S, "result": {"rows": 3}}),
     ("mark_step_done", {**S, "data": [1]}, {**S, "result": [1]}),
     ("mark_step_done", {**S, "duration_ms": 12}, {**S, "result": {"duration_ms": 12}}),
@@ -126,14 +135,17 @@ WRONG: list[tuple[str, dict[str, Any], dict[str, Any] | None]] = [
     ("list_checkpoints", {"limit": "5"}, {"limit": 5}),
     ("list_checkpoints", {"page_size": 0}, {"limit": 1}),
     ("list_checkpoints", {"task": None}, {}),
-    # pruning
-    ("prune", {**T, "keep": 5}, {**T, "keep_last": 5}),
-    ("prune", {**T, "older_than": "7d"}, {**T, "older_than_hours": 168}),
-    ("prune", {**T, "older_than": "24 hours"}, {**T, "older_than_hours": 24}),
-    ("prune", {**T, "older_than_days": 7}, {**T, "older_than_hours": 168}),
-    ("prune", {**T, "max_age_hours": 5}, {**T, "older_than_hours": 5}),
-    ("prune", {**T, "dryRun": True}, {**T, "dry_run": True}),
-    ("prune", {**T, "keep_last": 5, "confirm": True}, {**T, "keep_last": 5}),
+    # pruning: what was not said for certain is only looked at
+    ("prune", {**T, "keep": 5}, {**T, "keep_last": 5, **DRY}),
+    ("prune", {**T, "keep_last": "5"}, {**T, "keep_last": 5, **DRY}),
+    ("prune", {**T, "older_than": "7d"}, {**T, "older_than_hours": 168, **DRY}),
+    ("prune", {**T, "older_than": "24 hours"}, {**T, "older_than_hours": 24, **DRY}),
+    ("prune", {**T, "older_than_days": 7}, {**T, "older_than_hours": 168, **DRY}),
+    ("prune", {**T, "older_than_days": "7"}, {**T, "older_than_hours": 168, **DRY}),
+    ("prune", {**T, "max_age_hours": 5}, {**T, "older_than_hours": 5, **DRY}),
+    ("prune", {**T, "dryRun": True}, {**T, **DRY}),
+    ("prune", {**T, "keep_last": 5, "confirm": True}, {**T, "keep_last": 5, **DRY}),
+    ("prune", {**T, "dry_run": "false"}, {**T, "dry_run": False}),
     # ending
     ("finish_task", {**T, "status": "in_progress"}, {**T, "outcome": "paused"}),
     ("finish_task", {**T, "outcome": "cancelled"}, {**T, "outcome": "abandoned"}),
@@ -177,9 +189,54 @@ ELSEWHERE: list[tuple[str, dict[str, Any], Call]] = [
     ("mark_step_done", T, ("load_checkpoint", T)),
     ("mark_step_done", {**T, "result": 1}, ("load_checkpoint", T)),
     ("mark_step_done", {**S, "status": "in_progress"}, ("begin_step", S)),
+    ("prune", {}, ("list_checkpoints", {})),
+    ("finish_task", {"outcome": "paused"}, ("list_checkpoints", {})),
     ("finish_task", {"task": "unknown"}, ("list_checkpoints", {})),
     ("prune", {"task": "unknown"}, ("list_checkpoints", {})),
     ("list_checkpoints", {"task": "unknown"}, ("list_checkpoints", {})),
+]
+
+# Where a wrong guess loses work or calls it done, and what the error has to say instead.
+DANGEROUS: list[tuple[str, dict[str, Any], str]] = [
+    ("prune", {**T, "dry_run": "preview only"}, "dry_run is true or false"),
+    ("prune", {**T, "dryRun": "preview"}, "dry_run is true or false"),
+    ("prune", {**T, "keep_last": "all", "older_than_hours": "0", "dry_run": "preview"}, " is "),
+    ("prune", {**T, "keep_last": "all"}, "keep_last is a whole number from 0"),
+    ("prune", {**T, "keep_last": -1, "older_than_hours": 0}, "keep_last is a whole number from 0"),
+    ("prune", {**T, "keep": True}, "keep_last is a whole number"),
+    ("prune", {**T, "older_than": "last week"}, "older_than_hours is a number from 0"),
+    ("prune", {**T, "checkpoint": 3}, "by keep_last and older_than_hours only"),
+    ("prune", {**T, "label": "keepme"}, "by keep_last and older_than_hours only"),
+    ("prune", {**T, "id": 3, "dry_run": False}, "by keep_last and older_than_hours only"),
+    ("prune", {"task": ["report", "other"]}, "one task"),
+    *(
+        ("finish_task", {**T, name: word}, "outcome is one of done, paused, failed, abandoned")
+        for name, word in [
+            *(("outcome", "not done"), ("outcome", "undone"), ("status", "unfinished")),
+            *(("outcome", "continue"), ("state", "not done"), ("done", False), ("outcom", "dome")),
+            *(("unfinished", True), ("more_to_do", True), ("outcome", 0)),
+        ]
+    ),
+    *(
+        ("mark_step_done", {**S, name: word}, "outcome is one of done, failed, skipped")
+        for name, word in [
+            *(("outcome", "not done"), ("outcome", "blocked"), ("status", "unsuccessful")),
+            *(("status", "incomplete"), ("outcome", "retry"), ("outcome", "non-successful")),
+            *(("blocked", True), ("not_done", True), ("retry", True), ("state", "not done")),
+            *(("incomplete", True), ("done", "half"), ("status", 1)),
+        ]
+    ),
+    ("mark_step_done", {**S, "outcome": "done", "error": "boom"}, "outcome is one of"),
+    ("mark_step_done", {**S, "success": True, "failed": True}, "outcome is one of"),
+    ("save_checkpoint", {**T, "state": "null"}, "null removes a key"),
+    ("save_checkpoint", {**T, "state": '{"totals": null}'}, "null removes a key"),
+    ("save_checkpoint", {**T, "totals": {"pages": None}}, "null removes a key"),
+    ("save_checkpoint", {**T, "state": {"z": 1}, "z": 5}, "'z' was sent twice"),
+    ("save_checkpoint", {**T, "replace": "merge"}, "replace is true or false"),
+    ("save_checkpoint", {**T, "replaced": True}, "replace is true or false"),
+    ("save_checkpoint", {**T, "replace": True, "state": None}, "With replace, state is"),
+    ("begin_step", {**S, "entry": True}, "retry is true or false"),
+    ("begin_step", {**S, "retry": "maybe"}, "retry is true or false"),
 ]
 
 NOT_FOR_MODELS = re.compile(
@@ -200,6 +257,68 @@ async def prepared(agent: Agent, task: str = "report") -> None:
 
 def test_there_are_at_least_sixty() -> None:
     assert len(WRONG) >= 60
+
+
+@pytest.mark.parametrize(("tool", "sent", "said"), DANGEROUS)
+async def test_no_call_is_offered_where_a_wrong_guess_does_harm(
+    workspace: Workspace, tool: str, sent: dict[str, Any], said: str
+) -> None:
+    async with connected(workspace) as agent:
+        await prepared(agent)
+
+        refused = await agent.refusal(tool, **sent)
+
+        assert refused.code == "wrong_arguments"
+        assert refused.call is None, refused
+        assert "Call again" not in str(refused)
+        assert said in str(refused)
+        assert not NOT_FOR_MODELS.search(str(refused))
+
+
+@pytest.mark.parametrize("sent", [row[1] for row in WRONG if row[0] == "prune"])
+async def test_a_corrected_prune_only_looks_unless_told_otherwise(
+    workspace: Workspace, sent: dict[str, Any]
+) -> None:
+    async with connected(workspace) as agent:
+        await prepared(agent)
+
+        refused = await agent.refusal("prune", **sent)
+
+        if refused.code == "wrong_arguments" and sent.get("dry_run") != "false":
+            assert refused.call is not None
+            assert refused.call[1]["dry_run"] is True
+
+
+async def test_of_several_steps_the_first_is_said_to_be_only_the_first(agent: Agent) -> None:
+    refused = await agent.refusal("mark_step_done", task="t", steps=["s1", "s2", "s3"])
+
+    assert "one call for each step; this is only the first" in str(refused)
+    assert refused.call == ("mark_step_done", {"task": "t", "step": "s1"})
+
+
+async def test_what_a_corrected_call_leaves_out_is_said(agent: Agent) -> None:
+    mode = await agent.refusal("save_checkpoint", task="t", merge_mode="merge", a=1)
+    more = await agent.refusal("mark_step_done", task="t", step="s", result=1, rows=3)
+
+    assert "This leaves out 'merge_mode'" in str(mode)
+    assert mode.call == ("save_checkpoint", {"task": "t", "state": {"a": 1}})
+    assert "This leaves out 'rows'" in str(more)
+
+
+async def test_which_task_to_prune_or_finish_is_asked_not_remembered(agent: Agent) -> None:
+    await prepared(agent)
+
+    for tool in ("prune", "finish_task"):
+        refused = await agent.refusal(tool)
+
+        assert "Name the task" in str(refused)
+        assert refused.call == ("list_checkpoints", {})
+
+
+async def test_a_null_that_was_sent_in_the_state_stays(agent: Agent) -> None:
+    refused = await agent.refusal("save_checkpoint", task_id="t", state={"a": None})
+
+    assert refused.call == ("save_checkpoint", {"task": "t", "state": {"a": None}})
 
 
 @pytest.mark.parametrize("tool", sorted({tool for tool, *_ in WRONG}))
