@@ -105,7 +105,8 @@ class Subscriptions:
     async def _publish(self, uri: str) -> None:
         for spelling in {uri, unquote(uri)}:
             await self.bus.publish(ResourceUpdated(uri=spelling))
-        for connection, spelling in list(self._by_uri.get(uri, {}).items()):
+        listeners = self._by_uri.get(uri)
+        for connection, spelling in list(listeners.items()) if listeners else []:
             with anyio.move_on_after(_PATIENCE_SECONDS):
                 await connection.send_resource_updated(spelling)
 

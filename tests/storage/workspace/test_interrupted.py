@@ -227,7 +227,8 @@ async def test_a_pin_made_while_prune_plans_holds(
         ann = workspace.caller("ann")
         for number in range(5):
             await ann.save("report", {"n": number})
-        plan, pinned = pruning._rewritten, []  # pyright: ignore[reportPrivateUsage]
+        plan = pruning._rewritten  # pyright: ignore[reportPrivateUsage]
+        pinned: list[int] = []
 
         async def and_somebody_pins(*arguments: Any) -> Any:
             if not pinned:
@@ -272,8 +273,9 @@ async def test_a_thousand_failures_do_not_slow_the_search_for_the_next_step(root
     async with Workspace.open("memory:") as workspace:
         ann = workspace.caller("ann")
         await ann.save("report", plan=[f"step-{number}" for number in range(300)])
-        for number in range(200):
-            marked = await ann.mark("report", f"step-{number}", outcome="failed")
+        for number in range(199):
+            await ann.mark("report", f"step-{number}", outcome="failed")
+        marked = await ann.mark("report", "step-199", outcome="failed")
 
         fold = workspace._desk.folds.get("report")  # pyright: ignore[reportPrivateUsage]
         assert marked.next_step == "step-200"
