@@ -18,7 +18,7 @@ test: install ## Run the tests (ARGS="-k journal -x" goes to pytest).
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal $(ARGS)
 
 coverage: install ## Run the tests and fail if core and engines are not covered.
-	$(BIN)/python -m pytest --cov --cov-report=term $(ARGS)
+	$(BIN)/python -m pytest --cov --cov-report=term --numprocesses 2 --dist worksteal $(ARGS)
 
 CLIENTS ?= $(or $(TMPDIR),/tmp)/holdfast-clients
 clients: install ## Try Holdfast with clients nobody here wrote (downloads npm packages once).
