@@ -1,6 +1,8 @@
 # docker build -t holdfast .
 # docker run --rm -i --read-only -v "$PWD:/project" holdfast
-FROM python:3.11-slim AS build
+# Any image with Python 3.11 or newer will do, for example one from a mirror: --build-arg BASE=…
+ARG BASE=python:3.11-slim
+FROM ${BASE} AS build
 WORKDIR /source
 # Before the project itself, so that a change of ours does not download everything again.
 COPY requirements/build.txt requirements/runtime.txt requirements/
@@ -16,7 +18,7 @@ RUN pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir /wheels 
     && /opt/holdfast/bin/pip uninstall --yes pip setuptools \
     && python -m compileall -q /opt/holdfast/lib
 
-FROM python:3.11-slim
+FROM ${BASE}
 COPY --from=build /opt/holdfast /opt/holdfast
 # 1000 is the first user of most Linux desktops, so people can edit what lands in a mounted folder.
 RUN useradd --uid 1000 --create-home holdfast \

@@ -48,6 +48,13 @@ def test_the_wheel_holds_every_module(wheel_names: set[str]) -> None:
     assert modules <= wheel_names
 
 
+def test_the_wheel_holds_what_the_page_is_made_of(wheel_names: set[str]) -> None:
+    page = ROOT / "server" / "holdfast_server" / "dashboard"
+    files = [file for name in ("templates", "static") for file in (page / name).iterdir()]
+
+    assert {file.relative_to(ROOT / "server").as_posix() for file in files} <= wheel_names
+
+
 @pytest.mark.parametrize("package", ["holdfast_server", "holdfast_storage"])
 def test_both_packages_are_typed(wheel_names: set[str], package: str) -> None:
     assert f"{package}/py.typed" in wheel_names
