@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import takewhile
@@ -16,6 +17,7 @@ from holdfast_storage.core import delta, strict_json
 from holdfast_storage.core.advance import advance
 from holdfast_storage.core.decide.context import Context, Decision
 from holdfast_storage.core.errors import (
+    Busy,
     Damaged,
     HoldfastError,
     JournalReplaced,
@@ -27,15 +29,18 @@ from holdfast_storage.core.fold import Checkpoint, Fold
 from holdfast_storage.core.limits import Settings, read_settings
 from holdfast_storage.core.records import DamagedLine, Draft, Entry, Place, Record
 from holdfast_storage.core.strict_json import JsonObject
-from holdfast_storage.engines.base import Engine
+from holdfast_storage.engines.base import Engine, Foreseeing
 
 T = TypeVar("T")
 _LOG = logging.getLogger("holdfast")
 
 Decide = Callable[[Fold, Context], Decision]
+# Made up from the task as it is right after this record, before it is known to be durable.
 AnswerWith = Callable[[Fold, Decision, Record | None], T]
 
 _FOLDS_KEPT = 64
+# How often something is looked for anew that prune moves while we look.
+_TRIES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +57,12 @@ class Folds:
     def __init__(self) -> None:
         self._folds: OrderedDict[str, Fold] = OrderedDict()
         self._lock = Lock()  # workers and the event loop both come here
+        self.drops = 0
 
-    def get(self, task: str) -> Fold:
+    def get(self, task: str, *, is_anew: bool = False) -> Fold:
         """Give the fold of a task; a new one knows nothing yet."""
         with self._lock:
-            fold = self._folds.get(task)
+            fold = None if is_anew else self._folds.get(task)
             if fold is None:
                 # Not by setdefault: an empty fold for each question costs more than the question.
                 fold = self._folds[task] = Fold(task)
@@ -65,11 +71,14 @@ class Folds:
                 self._folds.popitem(last=False)
             return fold
 
-    def put(self, fold: Fold) -> None:
-        """Keep a fold that was made elsewhere, unless a newer one is there."""
+    def put(self, fold: Fold, drops: int) -> None:
+        """Keep a fold that was made elsewhere, unless a newer one is there.
+
+        Nor if any was dropped since `drops` was read: this one may rest on what was dropped for.
+        """
         with self._lock:
             known = self._folds.get(fold.task)
-            if known is None or known.seq < fold.seq:
+            if self.drops == drops and (known is None or known.seq < fold.seq):
                 self._folds[fold.task] = fold
 
     def is_warm(self, task: str) -> bool:
@@ -81,10 +90,14 @@ class Folds:
         """Forget a fold that may have taken in what did not become durable."""
         with self._lock:
             self._folds.pop(task, None)
+            self.drops += 1
 
 
-class _Operation(Generic[T]):
-    """One decision on its way through an engine."""
+class _Operation(Foreseeing, Generic[T]):
+    """One decision on its way through an engine.
+
+    Its answer tells of the task right after its own record, whatever else goes into the same write.
+    """
 
     def __init__(
         self,
@@ -93,11 +106,17 @@ class _Operation(Generic[T]):
         author: Author,
         decide: Decide,
         answer: AnswerWith[T],
+        learn: Callable[[T], object],
+        *,
+        may_read_again: bool,
+        begins_anew: bool,
     ) -> None:
         self._desk, self._task, self._author = desk, task, author
-        self._decide, self._answer = decide, answer
-        self._decision = Decision(None)
-        self._fold = Fold(task)
+        self._decide, self._answer, self._learn = decide, answer, learn
+        self._may_read_again, self._begins_anew = may_read_again, begins_anew
+        self._decision: Decision
+        self._fold: Fold
+        self._foreseen: tuple[T, Record | None] | None = None
         self.record: Record | None = None
         self.result: T | None = None
 
@@ -105,24 +124,47 @@ class _Operation(Generic[T]):
     def known(self) -> int:
         # The same fold to the end: the cache may give up its own while a worker waits for the disk,
         # and a fold that begins in the middle takes the task for a new one.
-        self._fold = self._desk.folds.get(self._task)
+        self._fold = self._desk.folds.get(self._task, is_anew=self._begins_anew)
         return self._fold.seq
 
     def decide(self, entries: Sequence[Entry]) -> Draft | None:
         fold = self._fold
+        self._foreseen = None
+        is_new = fold.seq == 0
         advance(fold, entries)
+        if is_new:
+            # What was read just now lies where it was read.
+            fold.rewritten = False
+        elif fold.rewritten and self._may_read_again:
+            raise Moved
         self._decision = self._decide(fold, self._desk.context(fold, self._author))
         return self._decision.draft
 
-    def accept(self, record: Record | None) -> None:
-        fold = self._fold
+    def foresee(self, record: Record | None) -> None:
         if record is not None:
-            advance(fold, [record])
+            advance(self._fold, [record])
+        self._foreseen = self._answer(self._fold, self._decision, record), record
+
+    def abandon(self) -> None:
+        self._desk.folds.drop(self._task)
+
+    def accept(self, record: Record | None) -> None:
+        if self._foreseen is None:
+            self.foresee(record)
+        assert self._foreseen is not None
         self.record = record
-        self.result = self._answer(fold, self._decision, record)
-        if fold.rewritten:
-            # Prune moved lines about: the places this fold remembers are not theirs any more.
+        self.result, foreseen = self._foreseen
+        self._learn(self.result)
+        is_elsewhere = (
+            record is not None and foreseen is not None and record.place != foreseen.place
+        )
+        if self._fold.rewritten or is_elsewhere:
+            # Prune moved lines about, or a failing disk did: the places remembered are not theirs.
             self._desk.folds.drop(self._task)
+
+
+class Moved(Exception):
+    """A record is not, or not as it was, where it was seen: somebody pruned meanwhile."""
 
 
 class Desk:
@@ -172,18 +214,40 @@ class Desk:
     # --- writing ------------------------------------------------------------------------------
 
     async def commit(
-        self, task: str, author: Author, decide: Decide, answer: AnswerWith[T]
+        self,
+        task: str,
+        author: Author,
+        decide: Decide,
+        answer: AnswerWith[T],
+        learn: Callable[[T], object] = lambda answer: None,
+        *,
+        is_light: bool = False,
     ) -> tuple[T, Record | None]:
-        """Have it decided on everything there is, and answered when it is durable."""
+        """Have it decided on everything there is; when it is durable, `learn` from the answer and give it."""
         await self.warm(task)
+        begins_anew = False
         for last_try in (False, True):
-            operation = _Operation(self, task, author, decide, answer)
+            operation = _Operation(
+                self,
+                task,
+                author,
+                decide,
+                answer,
+                learn,
+                may_read_again=not last_try,
+                begins_anew=begins_anew,
+            )
             try:
-                await self.engine.commit(task, operation)
+                await self.engine.commit(task, operation, is_light=is_light)
             except JournalReplaced:
                 self.folds.drop(task)
                 if last_try:
                     raise
+                # Whatever others have read by then: only who knows nothing is never refused.
+                begins_anew = True
+            except Moved:
+                self.folds.drop(task)
+                await self.warm(task)
             except HoldfastError as error:
                 if isinstance(error, NotSaved):
                     self.folds.drop(task)
@@ -200,13 +264,22 @@ class Desk:
                 return operation.result, operation.record  # type: ignore[return-value]
         raise AssertionError("unreachable")
 
-    async def ask(self, task: str, answer: Callable[[Fold], T]) -> T:
-        """Read something off the fold as it stands now."""
+    async def ask(
+        self,
+        task: str,
+        answer: Callable[[Fold], T],
+        learn: Callable[[T], object] = lambda answer: None,
+        *,
+        is_light: bool = True,
+    ) -> T:
+        """Read something off the fold as it stands now, and `learn` from it if it is durable."""
         found, _ = await self.commit(
             task,
             Author(""),
             lambda fold, context: Decision(None),
             lambda fold, decision, record: answer(fold),
+            learn,
+            is_light=is_light,
         )
         return found
 
@@ -214,10 +287,13 @@ class Desk:
         """Read a task that is not known yet without holding its lock."""
         if self.folds.is_warm(task):
             return
-        async with self._warming.setdefault(task, asyncio.Lock()):
-            if not self.folds.is_warm(task):
-                self.folds.put(await self.fold_to(task))
-        self._warming.pop(task, None)
+        try:
+            async with self._warming.setdefault(task, asyncio.Lock()):
+                if not self.folds.is_warm(task):
+                    drops = self.folds.drops
+                    self.folds.put(await self.fold_to(task), drops)
+        finally:
+            self._warming.pop(task, None)
 
     async def _keep_lost_values(self, task: str, record: Record) -> None:
         """Lay each value that did not make it where people look; the journal has it already."""
@@ -254,6 +330,16 @@ class Desk:
 
     async def state_of(self, task: str, checkpoint: Checkpoint, fold: Fold) -> JsonObject:
         """Rebuild a checkpoint exactly, from the full save it leans on."""
+        for _ in range(_TRIES):
+            with suppress(Moved):
+                return await self._state_of(task, checkpoint, fold)
+            number, fold = checkpoint.number, await self.fold_to(task, history=True)
+            if number not in fold.checkpoints:
+                raise Unavailable(number, "its record is gone")
+            checkpoint = fold.checkpoints[number]
+        raise Busy(task, 0)
+
+    async def _state_of(self, task: str, checkpoint: Checkpoint, fold: Fold) -> JsonObject:
         chain = [checkpoint]
         while chain[-1].leans_on:
             before = fold.checkpoints.get(chain[-1].leans_on)
@@ -266,34 +352,43 @@ class Desk:
             await self.engine.fetch(task, [kept.place for kept in reversed(chain)]),
             strict=True,
         ):
-            if kept.pruned or (isinstance(entry, Record) and "pruned" in entry.body):
+            # What the line says counts: a restore that was interrupted may have brought it back.
+            if isinstance(entry, Record) and "pruned" in entry.body:
                 raise Unavailable(checkpoint.number, "it was pruned")
-            if not kept.readable or isinstance(entry, DamagedLine) or entry.seq != kept.seq:
+            if not kept.readable:
                 raise Unavailable(checkpoint.number, "its record is damaged")
-            state = _with_save(state, entry.body)
+            if isinstance(entry, DamagedLine) or entry.seq != kept.seq:
+                raise Moved
+            state = with_save(state, entry.body)
         return state
 
-    async def result_of(self, task: str, step: str, place: Place | None) -> Any:
-        """Read a step's result where it lies, or where it lies now if it was moved."""
-        for _ in range(2):
-            if place is None:
-                return None
-            [entry] = await self.engine.fetch(task, [place])
-            if isinstance(entry, Record) and entry.body.get("step") == step:
-                return entry.body.get("result")
-            if isinstance(entry, Record) and entry.op == "edit":
-                return None
-            self.folds.drop(task)
-            place = await self.ask(task, lambda fold: _place_of(fold, step))
-        raise Damaged(f"the result of {step} in {task}", "its record cannot be read")
+    async def ending_of(self, task: str, step: str, place: Place, revision: int) -> Record:
+        """Read the record that ended a step by that revision, at its place or wherever it lies now."""
+        [there] = await self.engine.fetch(task, [place])
+        if isinstance(there, Record) and _ends(there, step):
+            return there
+        # Prune moved it. By now the step may have been reopened, or the run may be over: what the fold
+        # says of it is another story.
+        found: Record | None = None
+        async for entries in self.engine.read(task, 0):
+            for entry in takewhile(lambda entry: (entry.seq or 0) <= revision, entries):
+                if isinstance(entry, DamagedLine):
+                    found = None if entry.step in ("", step) else found
+                elif _ends(entry, step):
+                    found = entry
+        if found is None:
+            raise Damaged(f"the result of {step} in {task}", "its record cannot be read")
+        return found
 
 
-def _place_of(fold: Fold, step: str) -> Place | None:
-    known = fold.steps.get(step)
-    return known.place if known else None
+def _ends(record: Record, step: str) -> bool:
+    if record.op == "edit":
+        return step in record.body.get("steps", {})
+    return record.op in ("done", "resolve") and record.body.get("step") == step
 
 
-def _with_save(state: JsonObject, body: Mapping[str, Any]) -> JsonObject:
+def with_save(state: JsonObject, body: Mapping[str, Any]) -> JsonObject:
+    """Give the state after a save: the one it holds, or the one before it with its changes."""
     if "from" not in body:
         full: JsonObject = body["state"]
         return full

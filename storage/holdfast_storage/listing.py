@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -11,9 +12,9 @@ from pydantic import ValidationError
 
 from holdfast_storage.core import view
 from holdfast_storage.core.decide.context import require_task
-from holdfast_storage.core.errors import HoldfastError, InvalidValue, Unknown
-from holdfast_storage.core.fold import Checkpoint, Fold
-from holdfast_storage.core.records import DamagedLine, Record
+from holdfast_storage.core.errors import MISFITS, HoldfastError, InvalidValue, Unknown
+from holdfast_storage.core.fold import Checkpoint, Fold, Step
+from holdfast_storage.core.records import DamagedLine, Place, Record
 from holdfast_storage.desk import Desk
 from holdfast_storage.engines.base import Head
 from holdfast_storage.results import CheckpointLine, Event, Listing, StepLine, TaskLine
@@ -90,11 +91,13 @@ async def line_of(desk: Desk, head: Head) -> TaskLine:
             return TaskLine.model_validate(head.summary)
     try:
         fold = await desk.fold_to(head.task)
-    except HoldfastError as error:
+        summary = view.summary(fold, desk.clock())
+        line = TaskLine.model_validate(summary)
+    except (HoldfastError, *MISFITS) as error:
+        # One task that cannot be read must not hide the others.
         return TaskLine(task=head.task, status="damaged", damaged=True, problem=str(error))
-    summary = view.summary(fold, desk.clock())
     await desk.engine.note_head(head.task, fold.seq, summary)
-    return TaskLine.model_validate(summary)
+    return line
 
 
 # --- one task ---------------------------------------------------------------------------------
@@ -137,20 +140,21 @@ def _checkpoint(kept: Checkpoint) -> CheckpointLine:
 
 
 async def _steps(desk: Desk, task: str, status: str, limit: int, after: int) -> Listing:
-    def of(fold: Fold) -> tuple[list[tuple[str, str, Any]], int]:
+    def of(fold: Fold) -> tuple[list[tuple[str, str, Step]], int, int]:
         now, gone = desk.clock(), desk.gone(fold)
-        found: list[tuple[str, str, Any]] = []
+        found: list[tuple[str, str, Step]] = []
         position = after
         for name in islice(fold.order, after, None):
             if len(found) == limit:
-                return found, position
+                return found, position, fold.seq
             position += 1
             at_present = fold.status_of(name, now, gone)
             if not status or at_present == status:
-                found.append((name, at_present, fold.steps[name]))
-        return found, 0
+                # A copy: by the time its result is read, the step may be another.
+                found.append((name, at_present, replace(fold.steps[name])))
+        return found, 0, fold.seq
 
-    found, position = await desk.ask(task, of)
+    found, position, revision = await desk.ask(task, of)
     lines = [
         StepLine(
             step=name,
@@ -158,21 +162,21 @@ async def _steps(desk: Desk, task: str, status: str, limit: int, after: int) -> 
             attempts=step.attempts,
             at=step.at,
             by=step.by,
-            **await _details(desk, task, name, step.place),
+            **await _details(desk, task, name, step.place, revision),
         )
         for name, at_present, step in found
     ]
     return Listing(task=task, steps=lines, cursor=str(position) if position else "")
 
 
-async def _details(desk: Desk, task: str, step: str, place: Any) -> dict[str, Any]:
+async def _details(
+    desk: Desk, task: str, step: str, place: Place | None, revision: int
+) -> dict[str, Any]:
     if place is None:
         return {}
-    [entry] = await desk.engine.fetch(task, [place])
-    if isinstance(entry, Record) and entry.body.get("step") == step:
-        refs = [ref["ref"] for ref in entry.body.get("refs", ())]
-        return {"result": entry.body.get("result"), "refs": refs}
-    return {"result": await desk.result_of(task, step, place)}
+    ending = await desk.ending_of(task, step, place, revision)
+    refs = [ref["ref"] for ref in ending.body.get("refs", ())]
+    return {"result": ending.body.get("result"), "refs": refs}
 
 
 async def _events(desk: Desk, task: str, status: str, limit: int, before: int) -> Listing:

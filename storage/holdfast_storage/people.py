@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
+from shlex import quote
 
 from holdfast_storage.core import strict_json, view
 from holdfast_storage.core.decide.context import Context, Decision
@@ -21,7 +22,9 @@ from holdfast_storage.core.edits import (
     is_known,
 )
 from holdfast_storage.core.errors import (
+    MISFITS,
     HoldfastError,
+    InvalidValue,
     Unavailable,
     Unknown,
     Unreadable,
@@ -32,7 +35,7 @@ from holdfast_storage.core.ids import checkpoint_file_name
 from holdfast_storage.core.records import Record
 from holdfast_storage.core.seal import embedded_revision, is_sealed, seal
 from holdfast_storage.core.strict_json import JsonObject
-from holdfast_storage.desk import Author, Desk
+from holdfast_storage.desk import Author, Desk, Moved
 from holdfast_storage.engines.base import Sighting
 
 HUMAN = Author("human", is_person=True)
@@ -43,7 +46,7 @@ _CHECKPOINT_VIEWS = 5
 _CHECKPOINT_VIEW_BYTES = 64 * 2**10
 _RENDER_TRIES = 5
 _TRY_AGAIN_SECONDS = 1.0
-_TASKS_KEPT = 1024
+_TASKS_KEPT = 256
 
 
 @dataclass(slots=True)
@@ -56,6 +59,7 @@ class _Rendered:
     editable: JsonObject
     summary: JsonObject
     checkpoints: list[tuple[Checkpoint, JsonObject | None]]
+    places: Fold  # where each lies, as far as it matters to read one again
 
 
 @dataclass(slots=True)
@@ -146,23 +150,48 @@ class People:
         )
         await self._ingest(task, file, sighting.raw)
 
-    async def _ingest(self, task: str, file: SavedFile, raw: bytes) -> None:
+    async def edit(self, task: str, raw: bytes, author: Author) -> Record | None:
+        """Take in a view that a person changed elsewhere than in the file, by the same rules."""
+        document = strict_json.parse_object(raw)
+        if _is_of_another(document, task):
+            raise InvalidValue("task", "it must stay as it is")
+        file = SavedFile(
+            document=document,
+            digest=sha256(raw).hexdigest(),
+            mtime_ns=int(self._desk.clock().timestamp() * 1e9),
+            revision=_revision(document, task),
+            is_sealed=is_sealed(raw),
+        )
+        await self.look(task)
+        async with self._lock(task):
+            return await self._ingest(task, file, raw, author)
+
+    async def _ingest(
+        self, task: str, file: SavedFile, raw: bytes, author: Author = HUMAN
+    ) -> Record | None:
+        """Make a save a record; answers the record, None if it says nothing new."""
         for _ in range(3):
             case = await self._desk.ask(task, lambda fold: _case(fold, file))
             if case.known:
                 if file.is_sealed and file.revision < case.head:
                     # An old view was put in place of a newer one, or of a broken file.
                     self.touch(task)
-                return
-            base = await self._base(task, file, case)
+                return None
+            try:
+                base = await self._base(task, file, case)
+            except Moved:
+                self._desk.folds.drop(task)
+                continue
             if base is None:
-                await self._keep_aside(task, file, raw)
-                return
-            if await self._commit_edit(task, file, base, len(case.before)):
-                return
-        await self._keep_aside(task, file, raw)
+                return await self._keep_aside(task, file, raw, author)
+            again, record = await self._commit_edit(task, file, base, len(case.before), author)
+            if not again:
+                return record
+        return await self._keep_aside(task, file, raw, author)
 
-    async def _commit_edit(self, task: str, file: SavedFile, base: Base, before: int) -> bool:
+    async def _commit_edit(
+        self, task: str, file: SavedFile, base: Base, before: int, author: Author
+    ) -> tuple[bool, Record | None]:
         """Commit unless another save from the same buffer came first: the base is then another."""
 
         def decide(fold: Fold, context: Context) -> Decision:
@@ -171,13 +200,13 @@ class People:
             return decide_edit(fold, file, base, context)
 
         again, record = await self._desk.commit(
-            task, HUMAN, decide, lambda fold, decision, record: "again" in decision.found
+            task, author, decide, lambda fold, decision, record: "again" in decision.found
         )
         if record is not None:
             _LOG.info("edit task=%s revision=%d", task, record.seq)
         # Even if it says nothing new: what was changed in read_only is put back.
         self.touch(task)
-        return not again
+        return again, record
 
     async def _base(self, task: str, file: SavedFile, case: _Case) -> Base | None:
         """Give what the person had before them when they made the change."""
@@ -195,7 +224,7 @@ class People:
             places = [edit.place for edit in case.before]
             for entry in await self._desk.engine.fetch(task, places):
                 if not isinstance(entry, Record):
-                    return None
+                    raise Moved
                 base = apply_said(base, entry)
         except (ValueError, Unknown):
             return None
@@ -206,7 +235,7 @@ class People:
         if cached is not None:
             return cached
         fold = await self._desk.fold_to(task, revision)
-        if fold.state_pruned or fold.state_lost:
+        if fold.is_state_unknown:
             # What the person saw is gone; taken for empty, it would undo everything since.
             raise Unknown("revision", str(revision))
         base = view.editable(fold, self._desk.clock(), frozenset())
@@ -218,7 +247,9 @@ class People:
         while len(self._bases) > _BASES_KEPT:
             self._bases.popitem(last=False)
 
-    async def _keep_aside(self, task: str, file: SavedFile, raw: bytes) -> None:
+    async def _keep_aside(
+        self, task: str, file: SavedFile, raw: bytes, author: Author
+    ) -> Record | None:
         """Nothing says what this file was made from: keep it whole and say so."""
         name = f"{file.digest[:12]}-state.json"
         kept = _in_task(await self._desk.engine.keep(task, "conflicts", name, raw))
@@ -226,12 +257,13 @@ class People:
         file = SavedFile(file.document, file.digest, file.mtime_ns, max(file.revision, 0))
         _, record = await self._desk.commit(
             task,
-            HUMAN,
+            author,
             lambda fold, context: decide_keep_aside(fold, file, kept, why, context),
             lambda fold, decision, record: None,
         )
         if record is not None:
             self.touch(task)
+        return record
 
     # --- rendering ----------------------------------------------------------------------------
 
@@ -274,7 +306,7 @@ class People:
             async with self._lock(task):
                 # An editor may have written late into a file that a rendering displaced.
                 await self._take_in(task)
-        except HoldfastError as error:
+        except (HoldfastError, *MISFITS) as error:
             _LOG.warning("%s was not looked at: %s", task, error)
         if task in self._dirty:
             self._dirty.discard(task)
@@ -283,7 +315,7 @@ class People:
     async def _render_or_say_why(self, task: str) -> bool:
         try:
             return await self.render(task)
-        except HoldfastError as error:
+        except (HoldfastError, *MISFITS) as error:
             _LOG.warning("the view of %s was not rendered: %s", task, error)
             return False
 
@@ -299,10 +331,24 @@ class People:
                 if task in self._broken:
                     return True
                 rendered = await self._rendered(task)
-                if rendered is None or await self._publish(task, rendered):
+                if rendered is None:
+                    return True
+                if await self._publish(task, rendered):
+                    if self._desk.engine.may_have_changed(task):
+                        # What it displaced is looked at now, not when somebody comes by.
+                        await self._take_in(task)
                     return True
                 await self._take_in(task)
         return False
+
+    async def view(self, task: str) -> bytes:
+        """Give the view as it should be now, whatever lies in the file."""
+        await self.look(task)
+        rendered = await self._rendered(task)
+        if rendered is None:
+            raise Unknown("task", task)
+        self._remember_base(task, rendered.revision, rendered.editable)
+        return rendered.raw
 
     async def _rendered(self, task: str) -> _Rendered | None:
         resumes = await self.resumes(task)
@@ -318,9 +364,10 @@ class People:
                 editable=view.editable(fold, now, gone),
                 summary=view.summary(fold, now),
                 checkpoints=_to_show(fold),
+                places=Fold(task, checkpoints=dict(fold.checkpoints)),
             )
 
-        return await self._desk.ask(task, of)
+        return await self._desk.ask(task, of, is_light=False)
 
     async def resumes(self, task: str) -> list[int]:
         """Give the run of every noted load."""
@@ -346,12 +393,12 @@ class People:
             for kept, state in rendered.checkpoints
         }
         old = [name for name, run in there.items() if run == rendered.run and name not in wanted]
-        await self.drop_checkpoint_files(task, old)
+        await self._drop_checkpoint_files(task, old)
         for name in old:
             del there[name]
         for name, (kept, state) in wanted.items():
             if name not in there:
-                await self._write_checkpoint(task, name, kept, state)
+                await self._write_checkpoint(task, name, kept, state, rendered.places)
                 there[name] = kept.run
 
     async def _shown_checkpoints(self, task: str) -> dict[str, int]:
@@ -368,6 +415,12 @@ class People:
         return shown
 
     async def drop_checkpoint_files(self, task: str, names: Sequence[str]) -> None:
+        """Remove files of checkpoints that went, after a rendering that may be about to write them."""
+        async with self._lock(task):
+            await self._drop_checkpoint_files(task, names)
+            self.forget_checkpoint_files(task)
+
+    async def _drop_checkpoint_files(self, task: str, names: Sequence[str]) -> None:
         """Remove files that are no longer shown; what somebody wrote into one is kept."""
         if not names:
             return
@@ -383,13 +436,17 @@ class People:
         self._checkpoints.pop(task, None)
 
     async def _write_checkpoint(
-        self, task: str, name: str, kept: Checkpoint, state: JsonObject | None
+        self,
+        task: str,
+        name: str,
+        kept: Checkpoint,
+        state: JsonObject | None,
+        fold: Fold,
     ) -> None:
         if state is None:
             try:
-                fold = await self._desk.fold_to(task, kept.seq)
                 state = await self._desk.state_of(task, kept, fold)
-            except (Unavailable, Unknown):
+            except Unavailable:
                 return
         raw = _checkpoint_file(task, kept, state)
         if kept.milestone or len(raw) <= _CHECKPOINT_VIEW_BYTES:
@@ -451,7 +508,7 @@ def _checkpoint_file(task: str, kept: Checkpoint, state: JsonObject) -> bytes:
             "state": state,
             "read_only": {
                 "help": "A copy to look at. To change things edit state.json; to go back to this "
-                f"point: holdfast rewind {task} {kept.number}",
+                f"point: holdfast rewind {quote(task)} {kept.number}",
                 "run": kept.run,
                 "revision": kept.seq,
                 "format": view.FORMAT,

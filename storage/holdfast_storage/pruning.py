@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import timedelta
 from hashlib import sha256
@@ -103,24 +104,55 @@ async def _try_to_prune(
     now = await desk.fold_to(task, history=True)
     if any(now.checkpoints[number].pinned or now.checkpoints[number].pruned for number in going):
         raise _Overtaken
-    name = await desk.engine.rewrite(task, lines, ",".join(map(str, sorted(going))))
-    desk.folds.drop(task)
-    await _record(desk, author, task, "prune", sorted(going), name)
-    gone = [history.checkpoints[number] for number in going]
-    await people.drop_checkpoint_files(
-        task, [ids.checkpoint_file_name(each.number, each.label) for each in gone]
-    )
-    people.forget_checkpoint_files(task)
-    people.touch(task)
+    name = await _carry_out(desk, people, author, history, going, lines)
     until = stamp(desk.clock() + RESTORABLE)
     return answer.model_copy(
         update={"freed_bytes": freed, "restorable_until": until, "trash": [name]}
     )
 
 
-async def _record(
+async def remove(
+    desk: Desk,
+    people: People,
+    author: Author,
+    task: str,
+    going: set[int],
+    emptied: Mapping[int, Draft],
+) -> None:
+    """Let certain checkpoints go, and put `emptied` records in the place of others.
+
+    The newest save may be among them only if nothing can come to lean on it meanwhile.
+    """
+    history = await desk.fold_to(task, history=True)
+    lines, _ = await _rewritten(desk, task, history, going)
+    await _carry_out(desk, people, author, history, going, {**lines, **emptied})
+
+
+async def _carry_out(
+    desk: Desk,
+    people: People,
+    author: Author,
+    history: Fold,
+    going: set[int],
+    lines: Mapping[int, Draft],
+) -> str:
+    task = history.task
+    name = await desk.engine.rewrite(task, lines, ",".join(map(str, sorted(going))))
+    desk.folds.drop(task)
+    await record_upkeep(desk, author, task, "prune", sorted(going), name)
+    gone = [history.checkpoints[number] for number in going]
+    await people.drop_checkpoint_files(
+        task, [ids.checkpoint_file_name(each.number, each.label) for each in gone]
+    )
+    people.touch(task)
+    return name
+
+
+async def record_upkeep(
     desk: Desk, author: Author, task: str, op: str, checkpoints: list[int], name: str
 ) -> None:
+    """Note that checkpoints went, or came back."""
+
     def decide(fold: Fold, context: Context) -> Decision:
         return Decision(draft(context, op, {"checkpoints": checkpoints, "trash": name}))
 
@@ -177,7 +209,7 @@ async def restore(desk: Desk, people: People, author: Author, name: str) -> Tras
     brought_back = await desk.engine.restore(name)
     desk.folds.drop(brought_back.task)
     checkpoints = list(brought_back.checkpoints)
-    await _record(desk, author, brought_back.task, "restore", checkpoints, name)
+    await record_upkeep(desk, author, brought_back.task, "restore", checkpoints, name)
     people.forget_checkpoint_files(brought_back.task)
     people.touch(brought_back.task)
     return brought_back

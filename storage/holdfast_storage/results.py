@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -100,6 +100,10 @@ class TaskLine(Answer):
     by: str = ""
     updated_at: str = ""
     questions: int = 0
+    # Steps that somebody is at work on, or was: whether they are in doubt depends on the moment.
+    begun: int = 0
+    in_doubt: int = 0
+    conflicts: int = 0
     damaged: bool = False
     problem: str = ""
 
@@ -263,11 +267,114 @@ class Pruned(Answer):
 
 
 class Difference(Answer):
-    """One value that differs between two checkpoints."""
+    """One value that differs between two checkpoints; where one has none, `from` or `to` is null."""
 
     path: str
+    kind: Literal["added", "removed", "changed"] = "changed"
     old: Any = Field(default=None, alias="from")
     new: Any = Field(default=None, alias="to")
+
+
+class StepAtWork(Answer):
+    """A step that somebody began: at work on it still, or nobody knows whether it happened."""
+
+    step: str
+    by: str = ""
+    at: str = ""
+    attempts: int = 0
+
+
+class AskedQuestion(Answer):
+    """A question as a person sees it who is to answer it."""
+
+    id: str
+    question: str
+    status: str
+    options: list[str] = []
+    step: str = ""
+    asked_by: str = ""
+    asked_at: str = ""
+    expires_at: str = ""
+    answer: Any = None
+    answered_by: str = ""
+
+
+class LostValue(Answer):
+    """A value that did not make it, and where it lies until somebody acknowledges it."""
+
+    id: str
+    path: str
+    kept_by: str = ""
+    lost_by: str = ""
+    file: str = ""
+    at: str = ""
+
+
+class Standing(Answer):
+    """Where a task stands, for a person who looks after it."""
+
+    task: str
+    status: str
+    goal: str = ""
+    next: str = ""
+    summary: str = ""
+    run: int = 0
+    revision: int = 0
+    checkpoint: int = 0
+    progress: Progress = Progress()
+    updated_at: str = ""
+    by: str = ""
+    paused_by_person: bool = False
+    running: list[StepAtWork] = []
+    in_doubt: list[StepAtWork] = []
+    in_doubt_count: int = 0
+    questions: list[AskedQuestion] = []
+    conflicts: list[LostValue] = []
+    conflict_count: int = 0
+    refs: list[str] = []
+    warnings: list[str] = []
+    problems: list[str] = []
+    damaged: bool = False
+
+
+class Load(Answer):
+    """Somebody took up a run."""
+
+    at: str = ""
+    by: str = ""
+    run: int = 0
+    revision: int = 0
+
+
+class ProgressPoint(Answer):
+    """How many steps were done at a moment."""
+
+    at: str
+    done: int
+
+
+class Milestone(Answer):
+    """A checkpoint that somebody called a milestone."""
+
+    at: str
+    checkpoint: int
+    label: str = ""
+
+
+class Course(Answer):
+    """How a run went so far."""
+
+    points: list[ProgressPoint] = []
+    milestones: list[Milestone] = []
+
+
+class Edited(Answer):
+    """What became of a view that a person changed."""
+
+    revision: int
+    changed: bool
+    warnings: list[str] = []
+    conflicts: list[LostValue] = []
 
 
 class Problem(Answer):

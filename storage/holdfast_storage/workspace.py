@@ -6,13 +6,15 @@ import os
 import platform
 import secrets
 from collections.abc import AsyncIterator, Callable, Iterable
+from copy import deepcopy
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
-from holdfast_storage import answers, listing, pruning
+from holdfast_storage import answers, copying, listing, pruning, standing
 from holdfast_storage.caller import Caller
+from holdfast_storage.copying import File
 from holdfast_storage.core import delta, ids, strict_json, view
 from holdfast_storage.core.decide.context import Belief, Context, Decision, require_task
 from holdfast_storage.core.decide.people import (
@@ -26,7 +28,7 @@ from holdfast_storage.core.decide.save import SaveRequest, decide_save
 from holdfast_storage.core.decide.state import StateRequest
 from holdfast_storage.core.decide.steps import decide_release, decide_reopen, decide_resolve
 from holdfast_storage.core.delta import MISSING
-from holdfast_storage.core.errors import HoldfastError, Unreadable
+from holdfast_storage.core.errors import MISFITS, HoldfastError, Unavailable, Unreadable
 from holdfast_storage.core.fold import Fold
 from holdfast_storage.core.limits import Settings, read_settings
 from holdfast_storage.desk import Author, Desk
@@ -39,16 +41,21 @@ from holdfast_storage.refs import Refs
 from holdfast_storage.results import (
     Asked,
     Brief,
+    Course,
     Difference,
+    Edited,
     Finished,
+    Load,
     Problem,
     Pruned,
     Saved,
+    Standing,
     TaskLine,
 )
 from holdfast_storage.task import Task
 
 Clock = Callable[[], datetime]
+T = TypeVar("T")
 
 
 def _now() -> datetime:
@@ -139,6 +146,10 @@ class Workspace:
     async def __aexit__(self, *exception: object) -> None:
         await self.close()
 
+    async def prepare(self) -> None:
+        """Make the workspace now; otherwise its first record makes it."""
+        await self._engine.prepare()
+
     async def close(self) -> None:
         """Render what is not rendered yet and let go of the workspace; a second time does nothing."""
         if self._is_closed:
@@ -158,6 +169,16 @@ class Workspace:
     def location(self) -> str:
         """Where the workspace lies."""
         return self._location
+
+    @property
+    def desk(self) -> Desk:
+        """Where everything is committed and read: for what adds operations of its own."""
+        return self._desk
+
+    @property
+    def people(self) -> People:
+        """What renders the views and takes edits in: for what adds operations of its own."""
+        return self._people
 
     # --- who acts -----------------------------------------------------------------------------
 
@@ -187,28 +208,32 @@ class Workspace:
         decide: Callable[[Fold, Context], Decision],
     ) -> int:
         """Commit something a person decided; answers the revision."""
+        return await self._decided(task, by, decide, lambda fold, decision: fold.seq)
+
+    async def _decided(
+        self,
+        task: str,
+        by: str,
+        decide: Callable[[Fold, Context], Decision],
+        answer: Callable[[Fold, Decision], T],
+    ) -> T:
         ids.check_id("task", task)
         author = Author(by, is_person=True) if by else HUMAN
         await self._people.look(task)
-        revision, record = await self._desk.commit(
-            task, author, decide, lambda fold, decision, record: fold.seq
+        told, record = await self._desk.commit(
+            task, author, decide, lambda fold, decision, record: answer(fold, decision)
         )
         if record is not None:
             self._people.touch(task)
-        return revision
+        return told
 
     async def answer(self, task: str, answer: Any, question: str = "", *, by: str = "") -> Asked:
         """Answer a question (the only open one, if none is named)."""
-        found: list[str] = []
-
-        def decide(fold: Fold, context: Context) -> Decision:
-            decision = decide_answer(fold, question, answer, context)
-            found.append(decision.found["question"])
-            return decision
-
-        await self._decide(task, by, decide)
-        return await self._desk.ask(
-            task, lambda fold: answers.asked(fold, found[-1], self._clock())
+        return await self._decided(
+            task,
+            by,
+            lambda fold, context: decide_answer(fold, question, answer, context),
+            lambda fold, decision: answers.asked(fold, decision.found["question"], self._clock()),
         )
 
     async def reopen(self, task: str, *steps: str, by: str = "") -> int:
@@ -260,17 +285,58 @@ class Workspace:
         self, task: str, outcome: str = "done", summary: str = "", *, by: str = ""
     ) -> Finished:
         """End or lay down a run, by a person."""
-        await self._decide(
-            task, by, lambda fold, context: decide_finish(fold, outcome, summary, context)
+        told = await self._decided(
+            task,
+            by,
+            lambda fold, context: decide_finish(fold, outcome, summary, context),
+            lambda fold, decision: answers.finished(fold),
         )
-        told = await self._desk.ask(task, answers.finished)
         if told.status in ("done", "abandoned"):
             await pruning.retain(self._desk, self._people, task)
         return told
 
-    async def brief(self, task: str, *, max_tokens: int = 3000) -> Brief:
+    async def brief(self, task: str, *, checkpoint: int = 0, max_tokens: int = 3000) -> Brief:
         """Say where a task stands, to somebody who only looks: it counts as no resume."""
-        return await self._looking.load(task, max_tokens=max_tokens)
+        return await self._looking.load(task, checkpoint=checkpoint, max_tokens=max_tokens)
+
+    async def standing(self, task: str) -> Standing:
+        """Say where a task stands, to a person who looks after it."""
+        await self._people.look(ids.check_id("task", task))
+        runs = await self._people.resumes(task)
+
+        def of(fold: Fold) -> Standing:
+            require_task(fold)
+            now = self._clock()
+            warnings = [
+                *self._people.warnings(task),
+                *answers.about_health(fold, now, self._engine.host),
+            ]
+            resumes = sum(run == fold.run for run in runs)
+            return standing.standing(fold, now, self._desk.gone(fold), resumes, warnings)
+
+        return await self._desk.ask(task, of)
+
+    async def loads(self, task: str) -> list[Load]:
+        """Say who took the task up, oldest first, as far back as that is kept."""
+        found = await self._engine.loads(ids.check_id("task", task))
+        return [Load.model_validate(each) for each in found]
+
+    async def course(self, task: str, *, points: int = 200) -> Course:
+        """Say how the open run went: how many steps were done when, in at most so many points."""
+        return await self._desk.ask(
+            ids.check_id("task", task), lambda fold: standing.course(fold, points)
+        )
+
+    async def view(self, task: str) -> bytes:
+        """Give what state.json should say now; change it and hand it to `edit`."""
+        return await self._people.view(ids.check_id("task", task))
+
+    async def edit(self, task: str, view: bytes, *, by: str = "") -> Edited:
+        """Take in a view that a person changed, exactly as if it had been saved as state.json."""
+        author = Author(by, is_person=True) if by else HUMAN
+        await self._desk.ask(ids.check_id("task", task), require_task)
+        record = await self._people.edit(task, view, author)
+        return await self._desk.ask(task, lambda fold: standing.edited(record, fold.seq))
 
     async def tasks(self) -> list[TaskLine]:
         """List every task, the most recently touched first."""
@@ -279,7 +345,9 @@ class Workspace:
     # --- checkpoints --------------------------------------------------------------------------
 
     async def state_at(self, task: str, checkpoint: int) -> dict[str, Any]:
-        """Rebuild the state of any checkpoint that was not pruned."""
+        """Rebuild the state of any checkpoint that was not pruned (0: the state as it is now)."""
+        if checkpoint == 0:
+            return await self._desk.ask(ids.check_id("task", task), _state_now)
         history = await self._desk.fold_to(ids.check_id("task", task), history=True)
         require_task(history)
         kept = listing.find_checkpoint(history, checkpoint)
@@ -289,7 +357,6 @@ class Workspace:
         """Go back to a checkpoint's state and next; steps that are done stay done."""
         state = await self.state_at(task, checkpoint)
         then = await self._desk.fold_to(task, await self._seq_of(task, checkpoint), history=True)
-        saved: list[int] = []
 
         def decide(fold: Fold, context: Context) -> Decision:
             belief = Belief(fold.run, fold.seq, fold.state, set(fold.state))
@@ -298,13 +365,13 @@ class Workspace:
                 next=then.next or " ",
                 restored_from=checkpoint,
             )
-            decision = decide_save(fold, request, belief, context)
-            saved.append(decision.found["checkpoint"])
-            return decision
+            return decide_save(fold, request, belief, context)
 
-        revision = await self._decide(task, by, decide)
-        run = await self._desk.ask(task, lambda fold: fold.run)
-        return Saved(task=task, run=run, checkpoint=saved[-1], revision=revision)
+        def answer(fold: Fold, decision: Decision) -> Saved:
+            number = decision.found["checkpoint"]
+            return Saved(task=task, run=fold.run, checkpoint=number, revision=fold.seq)
+
+        return await self._decided(task, by, decide, answer)
 
     async def _seq_of(self, task: str, checkpoint: int) -> int:
         history = await self._desk.fold_to(task, history=True)
@@ -312,18 +379,9 @@ class Workspace:
 
     async def diff(self, task: str, old: int, new: int = 0) -> list[Difference]:
         """Say what differs between two checkpoints (0: the state as it is now)."""
-        before = await self.state_at(task, old)
-        if new:
-            after = await self.state_at(task, new)
-        else:
-            after = await self._desk.ask(task, lambda fold: fold.state)
+        before, after = await self.state_at(task, old), await self.state_at(task, new)
         changes = delta.diff(before, after)
-        return [
-            Difference.model_validate(
-                {"path": path, "from": _value(before, path), "to": _value(after, path)}
-            )
-            for path in sorted(delta.paths(changes))
-        ]
+        return [_difference(path, before, after) for path in sorted(delta.paths(changes))]
 
     async def prune(
         self,
@@ -360,6 +418,45 @@ class Workspace:
         author = Author(by, is_person=True) if by else HUMAN
         return await pruning.restore(self._desk, self._people, author, name)
 
+    # --- copies -------------------------------------------------------------------------------
+
+    async def fork(self, task: str, checkpoint: int, new: str, *, by: str = "") -> int:
+        """Copy a task as it was at a checkpoint (0: as it is now) to a new one, which is paused.
+
+        Its steps have idempotency keys of their own, and what ran is in doubt: a place to rehearse.
+        """
+        ids.check_id("task", new)
+        await self._people.look(ids.check_id("task", task))
+        await self._desk.ask(task, require_task)
+        if checkpoint:
+            # What was pruned or damaged is nothing to go on from.
+            await self.state_at(task, checkpoint)
+            revision = await self._seq_of(task, checkpoint)
+        else:
+            revision = await self._desk.ask(task, lambda fold: fold.seq)
+        author = Author(by, is_person=True) if by else HUMAN
+        revision = await copying.fork(self._desk, author, task, checkpoint, revision, new)
+        self._people.touch(new)
+        return revision
+
+    async def export_to(self, file: File, *tasks: str) -> list[str]:
+        """Write tasks (all, if none is named) into a new file or an open descriptor."""
+        named = list(tasks) or [line.task for line in await self.tasks()]
+        for task in named:
+            await self._people.look(ids.check_id("task", task))
+            await self._desk.ask(task, require_task)
+        await copying.export(self._desk, named, file)
+        return named
+
+    async def import_from(self, file: File, *tasks: str, new: str = "") -> list[str]:
+        """Take tasks (all, if none is named) in from an export; `new` names the only one anew."""
+        if new:
+            ids.check_id("task", new)
+        taken = await copying.import_from(self._desk, file, tasks, new)
+        for task in taken:
+            self._people.touch(task)
+        return taken
+
     # --- looking after the whole --------------------------------------------------------------
 
     async def check(self, *, repair: bool = False) -> list[Problem]:
@@ -378,7 +475,8 @@ class Workspace:
     async def _check_task(self, task: str) -> list[Problem]:
         try:
             history = await self._desk.fold_to(task, history=True)
-        except HoldfastError as error:
+            standing.standing(history, self._clock(), self._desk.gone(history), 0, ())
+        except (HoldfastError, *MISFITS) as error:
             return [_problem_in(task, str(error))]
         found = [_problem_in(task, problem) for problem in history.problems]
         for kept in history.checkpoints.values():
@@ -402,9 +500,21 @@ class Workspace:
             yield tasks
 
 
-def _value(state: dict[str, Any], path: str) -> Any:
-    found = delta.at(state, delta.path_of(path))
-    return None if found is MISSING else found
+def _state_now(fold: Fold) -> dict[str, Any]:
+    require_task(fold)
+    if fold.state_lost or fold.state_pruned:
+        # Unknown is not empty.
+        why = "its record is damaged" if fold.state_lost else "it was pruned"
+        raise Unavailable(fold.checkpoint, why)
+    # The fold goes on living with its own.
+    return deepcopy(fold.state)
+
+
+def _difference(path: str, before: dict[str, Any], after: dict[str, Any]) -> Difference:
+    old, new = (delta.at(state, delta.path_of(path)) for state in (before, after))
+    kind = "added" if old is MISSING else "removed" if new is MISSING else "changed"
+    told = {"from": None if old is MISSING else old, "to": None if new is MISSING else new}
+    return Difference.model_validate({"path": path, "kind": kind, **told})
 
 
 def _problem_in(task: str, problem: str) -> Problem:

@@ -14,11 +14,12 @@ Install `holdfast[conformance]` to have what this needs.
 import pytest
 
 # Before the import: a failing assert in there shows its values only if it was rewritten.
-_PARTS = ("harness", "log", "racing", "rewriting", "surroundings", "view")
+_PARTS = ("harness", "log", "planting", "racing", "rewriting", "surroundings", "view")
 pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in _PARTS))
 
 from holdfast_storage.conformance.harness import Conformance, OpenEngine, closing_all
 from holdfast_storage.conformance.log import LogConformance
+from holdfast_storage.conformance.planting import PlantingConformance
 from holdfast_storage.conformance.racing import RacingConformance
 from holdfast_storage.conformance.rewriting import RewritingConformance
 from holdfast_storage.conformance.surroundings import SurroundingsConformance
@@ -31,6 +32,7 @@ class EngineConformance(
     LogConformance,
     RacingConformance,
     RewritingConformance,
+    PlantingConformance,
     ViewConformance,
     SurroundingsConformance,
 ):

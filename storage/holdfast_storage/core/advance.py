@@ -6,8 +6,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from holdfast_storage.core import delta, ids, ordering
+from holdfast_storage.core import delta, ids, ordering, strict_json
 from holdfast_storage.core.fold import (
+    CHANGES_KEPT,
     CLOSED,
     FINISHED,
     Changed,
@@ -26,7 +27,7 @@ from holdfast_storage.core.times import moment
 # Housekeeping is no sign of life of the task itself.
 _UPKEEP = frozenset({"pin", "prune", "restore", "acknowledge"})
 # What a damaged line of these operations says is no news of any step.
-_STEPLESS = frozenset({"save", "ask", "answer", "finish", "fork"}) | _UPKEEP
+_STEPLESS = frozenset({"save", "ask", "answer", "finish", "fork", "write"}) | _UPKEEP
 # A gap wider than this is damage of another kind: its seqs are not waited for one by one.
 _MISSING_KEPT = 10_000
 _PLAN_NOTED = 50
@@ -50,7 +51,7 @@ def _take_next(fold: Fold, record: Record) -> None:
     # A damaged line may have shown any seq: what follows it tells better where the journal is.
     expected = believed + 2 if fold.unsure and record.seq <= fold.seq else fold.seq + 1
     if record.seq > expected:
-        _take_gap(fold, expected, record.seq)
+        _take_gap(fold, expected, record)
     _take(fold, record)
     fold.seq, fold.unsure = record.seq, 0
 
@@ -58,6 +59,7 @@ def _take_next(fold: Fold, record: Record) -> None:
 def _take(fold: Fold, record: Record, *, late: bool = False) -> None:
     if record.opens and late:
         fold.run, fold.opened_seq = record.body.get("run", 1), record.seq
+        fold.run_guessed = False
     elif record.opens:
         _open_run(fold, record)
     if record.boot:
@@ -111,7 +113,12 @@ def _doubt(fold: Fold, name: str, *, is_new: bool) -> None:
         _set_status(fold, name, step, "in_doubt")
 
 
-def _take_gap(fold: Fold, first: int, found: int) -> None:
+def _take_gap(fold: Fold, first: int, record: Record) -> None:
+    found = record.seq
+    if fold.is_closed and not record.opens and record.op not in _UPKEEP:
+        # Nothing else follows the end of a run: the record that opened the next one is missing.
+        _start_fresh(fold, fold.run + 1, fold.checkpoint, first)
+        fold.state_lost = fold.run_guessed = True
     _problem(fold, f"records {first} to {found - 1} are missing")
     fold.doubts_all = True
     fold.needs_full = True
@@ -215,12 +222,22 @@ def _reopen_step(fold: Fold, name: str, record: Record) -> None:
 
 
 def _change_state(fold: Fold, record: Record, new: JsonObject, grown_by: int) -> None:
-    changes = delta.diff(fold.state, new)
-    for path in delta.paths(changes):
-        steps = delta.path_of(path)
-        _note(fold, record, "/state" + path, delta.at(fold.state, steps), delta.at(new, steps))
+    # Of an edit every value counts: which is newer decides between two of them.
+    most = None if record.op == "edit" else CHANGES_KEPT
+    for each in delta.differences(fold.state, new, most):
+        _note(fold, record, "/state" + each.path, each.old, each.new)
+    if fold.edited_paths and record.op != "edit":
+        _forget_overwritten(fold, new)
     fold.state = new
     fold.state_bytes += grown_by
+
+
+def _forget_overwritten(fold: Fold, new: JsonObject) -> None:
+    """Of a value that somebody wrote over it is no longer asked when a person wrote it."""
+    for edited in [path for path in fold.edited_paths if path.startswith("/state/")]:
+        steps = delta.path_of(edited.removeprefix("/state"))
+        if not strict_json.same(delta.at(fold.state, steps), delta.at(new, steps)):
+            del fold.edited_paths[edited]
 
 
 def _note(fold: Fold, record: Record, path: str, old: Any, new: Any) -> None:
@@ -271,7 +288,7 @@ def _take_common(fold: Fold, record: Record) -> None:
 
 
 def _agents_pause_ends(fold: Fold, record: Record) -> bool:
-    going_on = record.op in ("save", "done", "begin")
+    going_on = record.op in ("save", "done", "begin", "write")
     return going_on and fold.status in ("paused", "failed") and not fold.paused_by_person
 
 
@@ -301,7 +318,8 @@ def _save(fold: Fold, record: Record) -> None:
         run=fold.run,
         label=body.get("label", ""),
         milestone=body.get("milestone", False),
-        pinned=fold.checkpoints[number].pinned if number in fold.checkpoints else False,
+        pinned=body.get("pinned", False)
+        or (number in fold.checkpoints and fold.checkpoints[number].pinned),
         leans_on=body.get("from", 0),
         pruned="pruned" in body,
         digest=body.get("digest", ""),
@@ -467,16 +485,27 @@ def _set_run_status(fold: Fold, record: Record, status: str) -> None:
 
 
 def _ask(fold: Fold, record: Record) -> None:
-    body = record.body
-    fold.questions[body["question_id"]] = Question(
-        id=body["question_id"],
-        question=body["question"],
-        options=tuple(body.get("options", ())),
-        step=body.get("step", ""),
+    _put_question(fold, record, record.body)
+    _take_common(fold, record)
+
+
+def _put_question(fold: Fold, record: Record, asked: Mapping[str, Any]) -> None:
+    fold.questions[asked["question_id"]] = Question(
+        id=asked["question_id"],
+        question=asked["question"],
+        options=tuple(asked.get("options", ())),
+        step=asked.get("step", ""),
         asked_at=record.at,
         asked_by=record.by,
-        expires_at=body.get("expires_at", ""),
+        expires_at=asked.get("expires_at", ""),
     )
+
+
+def _write(fold: Fold, record: Record) -> None:
+    """Take in what a node of a graph wrote; only what it asks and answers concerns the task."""
+    _answer_all(fold, record, record.body.get("answers", {}))
+    for asked in record.body.get("asks", ()):
+        _put_question(fold, record, asked)
     _take_common(fold, record)
 
 
@@ -504,6 +533,14 @@ def _finish(fold: Fold, record: Record) -> None:
     _wait_if_asked(fold)
 
 
+def _fork(fold: Fold, record: Record) -> None:
+    """Stand still where another task stood: nobody is at work on a copy, so what ran is in doubt."""
+    for name in list(fold.claims):
+        _set_status(fold, name, _step_named(fold, name), "in_doubt")
+    _take_common(fold, record)
+    _edit_status(fold, record, "paused")
+
+
 def _pin(fold: Fold, record: Record) -> None:
     number = record.body["checkpoint"]
     if number in fold.checkpoints:
@@ -511,18 +548,14 @@ def _pin(fold: Fold, record: Record) -> None:
 
 
 def _prune(fold: Fold, record: Record) -> None:
+    # Which saves are pruned their lines say, as they are now: a later prune or restore may have been
+    # interrupted before it could record itself. Whoever read the lines before reads them again.
     fold.rewritten = True
-    for number in record.body["checkpoints"]:
-        if number in fold.checkpoints:
-            fold.checkpoints[number].pruned = True
     fold.needs_full = fold.needs_full or fold.checkpoint in record.body["checkpoints"]
 
 
 def _restore(fold: Fold, record: Record) -> None:
     fold.rewritten = True
-    for number in record.body["checkpoints"]:
-        if number in fold.checkpoints:
-            fold.checkpoints[number].pruned = False
 
 
 def _acknowledge(fold: Fold, record: Record) -> None:
@@ -545,8 +578,10 @@ _HANDLERS: dict[str, Callable[[Fold, Record], None]] = {
     "ask": _ask,
     "answer": _answer,
     "finish": _finish,
+    "fork": _fork,
     "pin": _pin,
     "prune": _prune,
     "restore": _restore,
     "acknowledge": _acknowledge,
+    "write": _write,
 }

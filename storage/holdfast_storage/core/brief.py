@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -52,7 +52,7 @@ def compose(fold: Fold, request: BriefRequest) -> JsonObject:
         brief = _without_state(fold, request, items, text)
         if budget - _characters(brief) >= wanted:
             break
-    if fold.state_lost and request.state is fold.state:
+    if fold.is_state_unknown and request.state is fold.state:
         # Unknown is not empty.
         return brief | {"state": None}
     spare = budget - _characters(brief) - len('"state":,')
@@ -152,7 +152,7 @@ def _conflict(lost: Conflict) -> JsonObject:
 
 def _hint(fold: Fold, request: BriefRequest, brief: JsonObject) -> str:
     said = hints.about(changes=brief["changes"], conflicts=(), is_paused=fold.paused_by_person)
-    if fold.state_lost:
+    if fold.is_state_unknown:
         said += hints.STATE_LOST
     if brief["in_doubt"]:
         said += hints.in_doubt(core_only=request.core_only)
@@ -160,7 +160,7 @@ def _hint(fold: Fold, request: BriefRequest, brief: JsonObject) -> str:
         return said + f"Run {fold.run} is over; your next write opens run {fold.run + 1}, fresh."
     if any(question["status"] == "expired" for question in brief["questions"]):
         said += "A question expired without an answer: do not act on it. "
-    if fold.paused_by_person or fold.state_lost:
+    if fold.paused_by_person or fold.is_state_unknown:
         return said
     return said + "Steps that are done stay done; go on with next and remaining."
 
@@ -180,7 +180,7 @@ def is_person(by: str) -> bool:
     return by == "human" or by.startswith("human:")
 
 
-def changes_since(fold: Fold, belief: Belief, limit: int = 20) -> list[JsonObject]:
+def changes_since(changes: Iterable[Changed], belief: Belief, limit: int = 20) -> list[JsonObject]:
     """List what others changed: people's changes until the next load, other agents' once."""
     met = max(belief.told, belief.met)
     if not met:
@@ -188,9 +188,9 @@ def changes_since(fold: Fold, belief: Belief, limit: int = 20) -> list[JsonObjec
     heard = max(met, belief.heard)
     by_path: dict[str, Changed] = {}
     first: dict[str, Any] = {}
-    for changed in fold.changes:
-        since = met if is_person(changed.by) else heard
-        if changed.seq > since and changed.id not in belief.own:
+    own = belief.own
+    for changed in [each for each in changes if each.seq > met and each.id not in own]:
+        if changed.seq > heard or is_person(changed.by):
             first.setdefault(changed.path, changed.old)
             by_path[changed.path] = changed
     return [

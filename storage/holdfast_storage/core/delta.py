@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from holdfast_storage.core.strict_json import JsonObject, is_array, is_object, pointer, same
 
@@ -19,6 +19,14 @@ __all__ = ["MISSING", "Changes", "Missing", "apply", "at", "diff", "path_of", "p
 
 Changes = dict[str, Any]
 """As it stands in the journal: `{"set": {"/a": 1}, "add": {"/list": [2]}, "drop": ["/b"]}`."""
+
+
+class Difference(NamedTuple):
+    """A value that differs between two states; MISSING where there is none."""
+
+    path: str
+    old: Any
+    new: Any
 
 
 class Missing(Enum):
@@ -59,29 +67,60 @@ def at(value: Any, path: Sequence[str]) -> Any:
 def diff(old: JsonObject, new: JsonObject) -> Changes:
     """Give the changes that make `new` of `old`; nothing changed is `{}`."""
     changes: Changes = {"set": {}, "add": {}, "drop": []}
-    _note_changes(old, new, "", changes)
+    _note_changes(old, new, "", changes, None)
     return {part: noted for part, noted in changes.items() if noted}
 
 
-def _note_changes(old: JsonObject, new: JsonObject, above: str, changes: Changes) -> None:
+def diff_unless_more(old: JsonObject, new: JsonObject, most: int) -> Changes | None:
+    """Give the changes if they are not more than so many; finding out costs no more than that."""
+    changes: Changes = {"set": {}, "add": {}, "drop": []}
+    if not _note_changes(old, new, "", changes, most):
+        return None
+    return {part: noted for part, noted in changes.items() if noted}
+
+
+def _note_changes(
+    old: JsonObject, new: JsonObject, above: str, changes: Changes, most: int | None
+) -> bool:
+    """Note what changed; False, and not all of it noted, if that is more than `most`."""
+    changed, grown = changes["set"], changes["add"]
     for key, now in new.items():
         before = old.get(key, MISSING)
         if before is now:
             continue
-        here = above + pointer([key])
+        here = _below(above, key)
         if is_object(before) and is_object(now):
-            _note_changes(before, now, here, changes)
+            if not _note_changes(before, now, here, changes, most):
+                return False
         elif _only_grew(before, now):
-            changes["add"][here] = now[len(before) :]
+            grown[here] = now[len(before) :]
         elif not same(before, now):
-            changes["set"][here] = now
-    changes["drop"].extend(above + pointer([key]) for key in old if key not in new)
+            changed[here] = now
+        if most is not None and len(changed) + len(grown) > most:
+            return False
+    if not old.keys() <= new.keys():
+        changes["drop"].extend(_below(above, key) for key in old if key not in new)
+    return most is None or len(changed) + len(grown) + len(changes["drop"]) <= most
+
+
+def _below(above: str, key: str) -> str:
+    return f"{above}/{key}" if "/" not in key and "~" not in key else above + pointer([key])
 
 
 def _only_grew(before: Any, now: Any) -> bool:
     if not is_array(before) or not is_array(now):
         return False
     return len(before) < len(now) and same(before, now[: len(before)])
+
+
+def differences(old: JsonObject, new: JsonObject, most: int | None = None) -> list[Difference]:
+    """List what differs, value by value; where that is more than `most`, by top-level key instead."""
+    changes: Changes = {"set": {}, "add": {}, "drop": []}
+    if _note_changes(old, new, "", changes, most):
+        found = [path_of(where) for where in paths(changes)]
+    else:
+        found = [(key,) for key in {**old, **new} if not same(at(old, (key,)), at(new, (key,)))]
+    return [Difference(pointer(path), at(old, path), at(new, path)) for path in found]
 
 
 def paths(changes: Changes) -> list[str]:

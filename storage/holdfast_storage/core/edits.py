@@ -230,8 +230,10 @@ class _Reading:
         theirs = self.theirs.get("state", self.base["state"])
         if not is_object(theirs):
             return self._put_back("state", "it must be an object")
-        if _has_reserved(theirs):
-            return self._put_back("state", "the keys $cut and $enc are reserved")
+        # A graph's state has marked values in it, which a person may change like all else.
+        reserved = ("$cut",) if _has_any(self.base["state"], ("$enc",)) else RESERVED
+        if _has_any(theirs, reserved):
+            return self._put_back("state", f"the keys {' and '.join(RESERVED)} are reserved")
         if not self._fits(theirs):
             return None
         current = self.fold.state
@@ -443,7 +445,8 @@ def _unknown(document: JsonObject) -> JsonObject:
     return {key: value for key, value in document.items() if key not in known}
 
 
-def _has_reserved(value: Any) -> bool:
+def _has_any(value: Any, keys: tuple[str, ...]) -> bool:
+    """Say whether one of these keys stands anywhere in it."""
     if is_object(value):
-        return any(key in value for key in RESERVED) or any(map(_has_reserved, value.values()))
-    return is_array(value) and any(map(_has_reserved, value))
+        return any(key in value for key in keys) or any(_has_any(it, keys) for it in value.values())
+    return is_array(value) and any(_has_any(it, keys) for it in value)

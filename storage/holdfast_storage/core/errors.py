@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import Any, ClassVar
+
+MISFITS = (AttributeError, KeyError, OverflowError, TypeError, ValueError)
+"""What comes of a journal whose lines are sound and say what no program of ours writes."""
 
 
 class HoldfastError(Exception):
@@ -15,6 +19,14 @@ class HoldfastError(Exception):
     def fields(self) -> dict[str, Any]:
         """Give what a program may want to act upon."""
         return {key: value for key, value in vars(self).items() if not key.startswith("_")}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # By default it would be made again from its message, which is not what a subclass takes.
+        return _made_again, (type(self), self.args), vars(self)
+
+
+def _made_again(kind: type[HoldfastError], args: tuple[Any, ...]) -> HoldfastError:
+    return kind.__new__(kind, *args)
 
 
 # --- what was given cannot be taken -----------------------------------------------------------
@@ -157,6 +169,17 @@ class Unknown(HoldfastError):
             self.hint = "Load without path to see which there are."
 
 
+class AlreadyThere(HoldfastError):
+    """A task of that name exists, and another cannot take its place."""
+
+    code = "already_there"
+    hint = "Choose another name."
+
+    def __init__(self, task: str) -> None:
+        super().__init__(f"there is a task {task[:80]!a} already")
+        self.task = task
+
+
 class Unavailable(HoldfastError):
     """A checkpoint existed and its state cannot be had any more."""
 
@@ -233,7 +256,7 @@ class StepDone(HoldfastError):
         self.task, self.step, self.outcome = task, step, outcome
         self.hint = (
             "Leave it, or let a person reopen it: write its name into reopen in state.json, "
-            f"or type: holdfast reopen {task} {step}"
+            f"or type: holdfast reopen {quote(task)} {quote(step)}"
         )
 
 
@@ -277,5 +300,5 @@ class InDoubt(HoldfastError):
         self.task, self.step, self.idempotency_key = task, step, idempotency_key
         self.hint = (
             "Look whether its effect happened, then say so: "
-            f"holdfast resolve {task} {step} --happened (or --did-not-happen)"
+            f"holdfast resolve {quote(task)} {quote(step)} --happened (or --did-not-happen)"
         )

@@ -20,7 +20,7 @@ FINISHED = frozenset({"done", "skipped"})
 CLOSED = frozenset({"done", "abandoned"})
 
 # How many changes by others a fold remembers for callers that have not been told yet.
-_CHANGES_KEPT = 512
+CHANGES_KEPT = 512
 _RECENT_STEPS = 20
 
 
@@ -175,7 +175,7 @@ class Fold:
 
     questions: dict[str, Question] = field(default_factory=dict[str, Question])
     conflicts: dict[str, Conflict] = field(default_factory=dict[str, Conflict])
-    changes: deque[Changed] = field(default_factory=lambda: deque[Changed](maxlen=_CHANGES_KEPT))
+    changes: deque[Changed] = field(default_factory=lambda: deque[Changed](maxlen=CHANGES_KEPT))
     edits: dict[int, list[IngestedEdit]] = field(default_factory=dict[int, list[IngestedEdit]])
     edited_paths: dict[str, int] = field(default_factory=dict[str, int])  # path → mtime_ns
     edit_warnings: list[str] = field(default_factory=list[str])
@@ -208,6 +208,11 @@ class Fold:
             for question in self.questions.values()
             if question.answer is None and not question.is_expired(now)
         ]
+
+    @property
+    def is_state_unknown(self) -> bool:
+        """Say whether there was a state and it cannot be had: unknown is not empty."""
+        return self.state_lost or self.state_pruned
 
     def status_of(self, name: str, now: datetime, gone: AbstractSet[str]) -> str:
         """Give a step's status at this moment: a claim that nobody keeps leaves a doubt."""

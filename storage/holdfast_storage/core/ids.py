@@ -38,6 +38,8 @@ _FORBIDDEN = (
     ),
 )
 
+# What most names are made of, none of it forbidden.
+_PLAIN_NAME = re.compile(r"[\w.:/@#+~-]{1,200}", re.ASCII)
 _FOLDER_NAME = re.compile("[a-z0-9][a-z0-9_-]{0,63}")
 # Windows opens a device instead of a file of this name, in any folder.
 _DEVICES = frozenset({"con", "prn", "aux", "nul"}) | {
@@ -59,6 +61,8 @@ def check_id(kind: str, name: str) -> str:
     """Give the name back unchanged, or raise InvalidName; `kind` is what it names, as "step"."""
     if not isinstance(cast("object", name), str):  # programs without types can give anything
         raise InvalidName(kind, repr(name), "it must be a text")
+    if _PLAIN_NAME.fullmatch(name):
+        return name
     if not name:
         raise InvalidName(kind, name, "it is empty; give it a name")
     for pattern, problem in _FORBIDDEN:
@@ -92,7 +96,7 @@ def _slug(name: str) -> str:
     return words.strip("-")[:_SLUG_LENGTH].rstrip("-")
 
 
-@lru_cache(maxsize=4096)  # each name is asked for when it is marked, and again to warn of others
+@lru_cache(maxsize=256)  # each name is asked for when it is marked, and again to warn of others
 def resembles(name: str) -> str:
     """Give what is left of a name without case, separators and leading zeros.
 

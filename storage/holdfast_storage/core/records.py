@@ -12,7 +12,7 @@ from holdfast_storage.core import strict_json
 OPS = frozenset(
     {
         *("save", "done", "begin", "release", "resolve", "reopen", "edit", "ask", "answer"),
-        *("finish", "pin", "prune", "restore", "fork", "acknowledge"),
+        *("finish", "pin", "prune", "restore", "fork", "acknowledge", "write"),
     }
 )
 

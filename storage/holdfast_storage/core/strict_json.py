@@ -55,7 +55,8 @@ def encode(value: Any) -> bytes:
 
 def decode(raw: bytes) -> Any:
     """Read what `encode` wrote, every number exactly; ValueError for anything that is not JSON."""
-    return pydantic_core.from_json(raw, allow_inf_nan=False)
+    # Keys come again and again; values, cached too, would fill a megabyte and be of no use.
+    return pydantic_core.from_json(raw, allow_inf_nan=False, cache_strings="keys")
 
 
 def pretty(value: Any) -> bytes:

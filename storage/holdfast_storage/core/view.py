@@ -121,6 +121,9 @@ def summary(fold: Fold, now: datetime) -> JsonObject:
         "checkpoint": fold.checkpoint,
         "revision": fold.seq,
         "questions": len(fold.open_questions(now)),
+        "begun": len(fold.claims),
+        "in_doubt": fold.count("in_doubt"),
+        "conflicts": len(fold.conflicts),
         "damaged": fold.is_damaged,
     }
 

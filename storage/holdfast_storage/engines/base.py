@@ -34,6 +34,22 @@ class Operation(Protocol):
         ...
 
 
+class Foreseeing:
+    """An operation that shares its memory of the task with the others of a write.
+
+    An engine that lets several decide before it writes calls `foresee` in between, and `abandon` in
+    the place of `accept` where nothing was written.
+    """
+
+    def foresee(self, record: Record | None) -> None:
+        """Make up the answer before others decide: the record comes next, if it becomes durable."""
+        raise NotImplementedError
+
+    def abandon(self) -> None:
+        """Forget what was foreseen: it did not become durable."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, slots=True)
 class Capabilities:
     """What differs between engines, as data."""
@@ -64,6 +80,14 @@ class Sighting:
 
 
 Kind = Literal["conflicts", "quarantine", "checkpoints"]
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What belongs to a task besides its log: files kept for people, and who resumed when."""
+
+    kept: Mapping[tuple[Kind, str], bytes]  # by kind and name
+    loads: Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,20 +142,25 @@ class Engine(Protocol):
         """The machine, to tell records of other machines apart."""
         ...
 
+    async def prepare(self) -> None:
+        """Make the place, if it is not there; otherwise the first record makes it."""
+        ...
+
     async def close(self) -> None:
         """Finish what was begun and let go of everything held."""
         ...
 
     # --- the log ------------------------------------------------------------------------------
 
-    async def commit(self, task: str, operation: Operation) -> None:
+    async def commit(self, task: str, operation: Operation, *, is_light: bool = False) -> None:
         """Append the one record that `operation` decides on after seeing everything before it.
 
         Of several operations racing for one task each sees the others' records or is seen by them.
         When this returns, the record survives a power cut, and so does every entry it was decided
         on. A refusal raised by `decide` comes out of here and leaves nothing behind. If the record
         cannot be made durable, NotSaved is raised and no reader ever sees it acknowledged.
-        A task exists from its first record on.
+        A task exists from its first record on. `is_light` says that deciding takes next to no time
+        and the record is small; whoever does not wait for the disk is then not kept waiting either.
         """
         ...
 
@@ -163,6 +192,16 @@ class Engine(Protocol):
 
         The seq and order of records stay; all other lines stay byte for byte. Answers the name
         under which `restore` brings the old ones back, and loses nothing if it is interrupted.
+        """
+        ...
+
+    async def plant(
+        self, task: str, portions: AsyncIterator[Sequence[Draft]], beside: Beside
+    ) -> bool:
+        """Make a task of these records, with the seqs 1, 2, 3, …; False if there is one already.
+
+        All of it is there, durably, or nothing: also where `portions` raises, which comes out of
+        here, and where this is interrupted.
         """
         ...
 

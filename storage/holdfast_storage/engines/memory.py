@@ -28,6 +28,7 @@ from holdfast_storage.core.records import (
 from holdfast_storage.core.seal import embedded_revision, is_sealed
 from holdfast_storage.core.times import stamp
 from holdfast_storage.engines.base import (
+    Beside,
     Capabilities,
     Finding,
     Head,
@@ -118,6 +119,9 @@ class MemoryEngine:
     def process(self) -> str:
         return self._process
 
+    async def prepare(self) -> None:
+        pass
+
     async def close(self) -> None:
         self._closed = True
         await self._idle.wait()
@@ -127,7 +131,7 @@ class MemoryEngine:
 
     # --- the log ------------------------------------------------------------------------------
 
-    async def commit(self, task: str, operation: Operation) -> None:
+    async def commit(self, task: str, operation: Operation, *, is_light: bool = False) -> None:
         with self._counted_as_underway():
             if self._mode == "locked":
                 return self._commit_locked(task, operation)
@@ -218,6 +222,23 @@ class MemoryEngine:
         for seq, raw in lines.items():
             self._existing(task).log.replace(seq, raw)
         self._store.announce(task)
+
+    async def plant(
+        self, task: str, portions: AsyncIterator[Sequence[Draft]], beside: Beside
+    ) -> bool:
+        planted = _Task(loads=deque(map(strict_json.encode, beside.loads), maxlen=_LOADS_KEPT))
+        for (kind, name), raw in beside.kept.items():
+            planted.kept.setdefault(kind, {})[name] = raw
+        async for drafts in portions:
+            for draft in drafts:
+                planted.log.append(draft)
+        if self._failure:
+            raise NotSaved(self._failure)
+        if self._log(task).head:
+            return False
+        self._store.tasks[task] = planted
+        self._store.announce(task)
+        return True
 
     async def trash(self) -> list[Trashed]:
         return [taken.trashed for taken in reversed(self._store.trash.values())]

@@ -284,7 +284,7 @@ class Agent:
             if record.opens:
                 self.belief = Belief(own={record.id}, claims=self.belief.claims, state={})
         self.belief.met = self.belief.met or fold.seq
-        changes = changes_since(fold, self.belief)
+        changes = changes_since(fold.changes, self.belief)
         self.belief.heard = fold.seq
         self.belief.run = fold.run
         change = decision.found.get("change")

@@ -412,16 +412,24 @@ def test_after_a_pruned_newest_save_the_next_one_is_full() -> None:
     assert "state" in agent.load().save({"c": 3}).body
 
 
-def test_prune_and_restore_are_told_to_those_who_have_the_run_in_memory() -> None:
+@pytest.mark.parametrize("op", ["prune", "restore"])
+def test_prune_and_restore_are_told_to_those_who_have_the_run_in_memory(op: str) -> None:
     story, agent = started({"a": 1})
     agent.save({"b": 2})
 
-    story.record("prune", checkpoints=[1, 99], trash="t")
-    assert [kept.pruned for kept in story.fold.checkpoints.values()] == [True, False]
+    story.record(op, checkpoints=[1, 99], trash="t")
+
     assert story.fold.rewritten
 
-    story.record("restore", checkpoints=[1, 99], trash="t")
-    assert [kept.pruned for kept in story.fold.checkpoints.values()] == [False, False]
+
+def test_whether_a_save_is_pruned_its_line_says_whatever_was_recorded_since() -> None:
+    story, agent = started({"a": 1})
+    agent.save({"b": 2})
+    story.record("restore", checkpoints=[1], trash="t")
+
+    with_pruned(story, 1, pruned=True)
+
+    assert [kept.pruned for kept in story.fold.checkpoints.values()] == [True, False]
 
 
 def test_nothing_leans_on_a_save_that_was_pruned_meanwhile() -> None:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast_storage.core import delta
 from holdfast_storage.core.delta import MISSING, apply, at, diff, path_of, pointer
 from holdfast_storage.core.strict_json import encode, same
 
@@ -213,3 +214,34 @@ def test_what_is_not_there_is_missing(path: tuple[str, ...]) -> None:
 
 def test_missing_stays_itself_when_it_is_copied() -> None:
     assert copy.deepcopy([MISSING])[0] is MISSING
+
+
+def test_differences_name_each_value_with_what_it_was_and_is() -> None:
+    old = {"a": {"x": 1, "y": [1]}, "gone": 1, "same": [1]}
+    new = {"a": {"x": 2, "y": [1, 2]}, "same": [1], "new/key": None}
+
+    found = delta.differences(old, new)
+
+    assert sorted(found) == [
+        ("/a/x", 1, 2),
+        ("/a/y", [1], [1, 2]),
+        ("/gone", 1, MISSING),
+        ("/new~1key", MISSING, None),
+    ]
+
+
+def test_very_many_differences_are_named_by_top_level_key() -> None:
+    old: dict[str, Any] = {"many": {str(n): n for n in range(100)}, "same": {"a": 1}, "null": None}
+    new: dict[str, Any] = {"many": {str(n): -n for n in range(1, 100)}, "same": {"a": 1}, "n": None}
+
+    found = delta.differences(old, new, 20)
+
+    assert [each.path for each in found] == ["/many", "/null", "/n"]
+
+
+def test_finding_many_changes_is_given_up_and_finding_few_is_not() -> None:
+    old = {str(n): n for n in range(100)}
+
+    assert delta.diff_unless_more(old, dict.fromkeys(old, -1), 20) is None
+    assert delta.diff_unless_more(old, {}, 20) is None
+    assert delta.diff_unless_more(old, old | {"3": 0}, 20) == {"set": {"/3": 0}}

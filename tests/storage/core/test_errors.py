@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import copy
+import pickle
+
 import pytest
 
 from holdfast_storage.core import errors
@@ -17,6 +20,7 @@ ALL = [
     errors.Damaged("the journal", "it is broken"),
     errors.JournalReplaced("report"),
     errors.Unknown("step", "one", ["two"]),
+    errors.AlreadyThere("report"),
     errors.Unavailable(7, "it was pruned"),
     errors.LoadFirst("report", 7),
     errors.RevisionNeeded("report", 63),
@@ -39,6 +43,16 @@ def test_every_refusal_says_what_happened_and_what_to_do_next(error: HoldfastErr
 def test_every_refusal_carries_fields_to_act_upon(error: HoldfastError) -> None:
     assert error.fields()
     assert not any(name.startswith("_") for name in error.fields())
+
+
+@pytest.mark.parametrize("error", ALL, ids=lambda error: error.code)
+def test_every_refusal_can_be_copied_and_sent_to_another_process(error: HoldfastError) -> None:
+    error.hint = "Something said for this one only."
+
+    for again in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):
+        assert type(again) is type(error)
+        assert (str(again), again.hint) == (str(error), error.hint)
+        assert again.fields() == error.fields()
 
 
 def test_no_two_kinds_of_refusal_share_a_code() -> None:

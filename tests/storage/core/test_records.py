@@ -147,7 +147,7 @@ def with_crc(whole: dict[str, Any]) -> bytes:
 def test_all_operations_of_the_design_are_known() -> None:
     said = (
         "save done begin release resolve reopen edit ask answer finish pin prune restore fork "
-        "acknowledge"
+        "acknowledge write"
     )
 
     assert set(said.split()) == OPS

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from holdfast_storage import Workspace
-from holdfast_storage.core.errors import InvalidName, Unavailable
+from holdfast_storage import Workspace, pruning
+from holdfast_storage.core.errors import InvalidName, NotSaved, Unavailable
 from holdfast_storage.engines.folder import FolderEngine
 from holdfast_storage.engines.folder.files import Disk
 from holdfast_storage.engines.folder.rewriting import Rewriting
@@ -57,6 +57,8 @@ async def test_a_fold_that_was_given_up_during_the_flush_costs_nothing(root: Pat
     disk = Slow()
     async with Workspace(FolderEngine.open(root, disk=disk), by="ann") as workspace:
         ann = workspace.caller("ann")
+        for number in range(80):
+            await ann.save(f"other-{number}", {})
         await ann.save("report", {"n": 1})
         disk.slow = True
         marking = asyncio.create_task(ann.mark("report", "a"))
@@ -221,8 +223,6 @@ async def test_a_view_that_is_no_file_stops_nobody(root: Path, kind: str) -> Non
 async def test_a_pin_made_while_prune_plans_holds(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from holdfast_storage import pruning
-
     async with Workspace.open(root) as workspace:
         ann = workspace.caller("ann")
         for number in range(5):
@@ -316,3 +316,50 @@ async def test_no_program_is_recorded_as_a_person(root: Path, name: str) -> None
     async with Workspace.open(root) as workspace:
         with pytest.raises(InvalidName):
             workspace.caller(name)
+
+
+async def test_a_restore_that_was_interrupted_makes_no_kept_checkpoint_unavailable(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Workspace.open(root) as workspace:
+        ann = workspace.caller("ann")
+        for number in range(3):
+            await ann.save("report", {"n": number})
+        [name] = (await workspace.prune("report", keep_last=1, older_than_hours=0)).trash
+
+        async def die(*arguments: Any) -> None:
+            raise NotSaved("the power went")
+
+        monkeypatch.setattr(pruning, "record_upkeep", die)
+        with pytest.raises(NotSaved):
+            await workspace.restore(name)
+
+    async with Workspace.open(root) as workspace:
+        assert [await workspace.state_at("report", n) for n in (1, 2, 3)] == [
+            {"n": 0},
+            {"n": 1},
+            {"n": 2},
+        ]
+        assert await workspace.check() == []
+
+
+async def test_a_second_prune_that_was_interrupted_is_no_damage(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Workspace.open(root) as workspace:
+        ann = workspace.caller("ann")
+        for number in range(3):
+            await ann.save("report", {"n": number})
+        [name] = (await workspace.prune("report", keep_last=1, older_than_hours=0)).trash
+        await workspace.restore(name)
+
+        async def die(*arguments: Any) -> None:
+            raise NotSaved("the power went")
+
+        monkeypatch.setattr(pruning, "record_upkeep", die)
+        with pytest.raises(NotSaved):
+            await workspace.prune("report", keep_last=1, older_than_hours=0)
+
+    async with Workspace.open(root) as workspace:
+        assert await workspace.check() == []
+        assert [each.checkpoints for each in await workspace.trash()] == [(1, 2)]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdfast_storage.core.errors import ClaimReplaced, HoldfastError, InDoubt, NotSaved
+from holdfast_storage.core.errors import ClaimReplaced, Damaged, HoldfastError, InDoubt, NotSaved
 from holdfast_storage.engines.folder import FolderEngine
 from holdfast_storage.engines.folder.files import Disk
 from holdfast_storage.workspace import Workspace
@@ -467,6 +467,58 @@ async def test_stays_inside_whatever_a_task_is_called(folder: FolderPlace) -> No
 
     assert list((folder.project.parent / "x").iterdir()) == []
     assert [path.name for path in folder.project.iterdir()] == [".holdfast"]
+
+
+@pytest.mark.parametrize("change", ["swap", "drop"])
+async def test_broken_is_never_empty_where_the_record_that_opened_the_run_is_lost(
+    folder: FolderPlace, change: str
+) -> None:
+    workspace = await folder.open()
+    ann = workspace.caller("ann")
+    await ann.save("report", {"old": 1})
+    await ann.finish("report", "abandoned")
+    await ann.load("report")
+    await ann.save("report", {"new": 1}, plan=["one", "two"])
+    await ann.mark("report", "one")
+    await ann.mark("report", "two")
+
+    def spoilt(lines: list[bytes]) -> list[bytes]:
+        return [lines[1], lines[0], *lines[2:]] if change == "swap" else lines[1:]
+
+    folder.change_lines(spoilt, segment=2)
+    bob = (await folder.open()).caller("bob")
+    brief = await bob.load("report")
+    begun = [await bob.begin("report", step) for step in ("one", "two")]
+
+    assert (brief.run, brief.status) == (2, "active")
+    assert [each.go for each in begun] == [False, False]
+
+
+async def test_broken_is_never_empty_where_all_of_a_journal_is_gone(folder: FolderPlace) -> None:
+    workspace = await folder.open()
+    await workspace.caller("ann").save("report", {"a": 1})
+    await workspace.close()
+    for segment in (folder.folder() / "journal").iterdir():
+        segment.unlink()
+
+    workspace = await folder.open()
+
+    assert [(line.task, line.damaged) for line in await workspace.tasks()] == [("report", True)]
+    with pytest.raises(Damaged):
+        await workspace.caller("bob").load("report")
+
+
+async def test_broken_is_never_empty_where_a_link_stands_for_a_task(folder: FolderPlace) -> None:
+    workspace = await folder.open()
+    await workspace.caller("ann").mark("report", "one")
+    await workspace.close()
+    elsewhere = folder.project / "elsewhere"
+    folder.folder().rename(elsewhere)
+    folder.folder().symlink_to(elsewhere)
+
+    [line] = await (await folder.open()).tasks()
+
+    assert (line.task, line.damaged, line.problem) == ("report", True, "it is a link")
 
 
 async def test_stays_inside_where_a_link_leads_out(folder: FolderPlace) -> None:

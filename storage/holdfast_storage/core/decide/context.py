@@ -43,6 +43,11 @@ class Belief:
     heard: int = 0  # up to here other agents' changes were in some answer
     claims: dict[str, str] = field(default_factory=dict[str, str])
 
+    def enter(self, run: int) -> None:
+        """Be in this run: what is known of the state of another one is no memory of this one's."""
+        if self.run != run:
+            self.run, self.state, self.shown = run, None, set()
+
 
 @dataclass(frozen=True, slots=True)
 class Decision:

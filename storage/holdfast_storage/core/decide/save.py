@@ -28,6 +28,8 @@ from holdfast_storage.core.strict_json import JsonObject
 # A full save is due when the changes since the last one exceed this many times its size: so storage
 # grows with what changed, and no checkpoint is rebuilt from more than a few times its own size.
 _CHANGES_PER_FULL = 4
+# A save with more changes than one for so many bytes of the last full one is full as well.
+_FEW_CHANGES, _BYTES_PER_CHANGE = 100, 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ def decide_save(fold: Fold, request: SaveRequest, belief: Belief, context: Conte
         "checkpoint": number,
         **_named(request),
         **body,
-        **_written(fold, change.value, opens=opens),
+        **written(fold, change.value, opens=opens),
     }
     if change.clashes:
         saved["conflicts"] = lost_values(change.clashes, fold, context)
@@ -141,11 +143,15 @@ def _is_the_newest(fold: Fold, request: SaveRequest, change: StateChange, body: 
     return same_name and strict_json.same(change.value, fold.checkpoint_state)
 
 
-def _written(fold: Fold, state: JsonObject, *, opens: bool) -> JsonObject:
+def written(fold: Fold, state: JsonObject, *, opens: bool) -> JsonObject:
     """Write the state in full, or as changes from the checkpoint before."""
     if opens or fold.needs_full or fold.checkpoint not in fold.checkpoints:
         return {"state": state}
-    changes = delta.diff(fold.checkpoint_state, state)
+    # Many small changes are not worth finding: each takes a path and the time to compare.
+    most = _FEW_CHANGES + fold.full_bytes // _BYTES_PER_CHANGE
+    changes = delta.diff_unless_more(fold.checkpoint_state, state, most)
+    if changes is None:
+        return {"state": state}
     size = fold.changes_bytes + len(strict_json.encode(changes))
     if size > _CHANGES_PER_FULL * fold.full_bytes:
         return {"state": state}

@@ -12,7 +12,7 @@ from holdfast_storage.core.decide.context import Belief, Context
 from holdfast_storage.core.delta import MISSING
 from holdfast_storage.core.errors import InvalidValue, LoadFirst, TooLarge, WouldDrop
 from holdfast_storage.core.fold import Fold
-from holdfast_storage.core.merge import Clash
+from holdfast_storage.core.merge import Clash, Merged
 from holdfast_storage.core.strict_json import JsonObject, pointer
 
 
@@ -42,30 +42,37 @@ def change_state(
 ) -> StateChange:
     """Merge what the caller sends into what is there."""
     current: JsonObject = {} if opens else fold.state
-    base = _base(fold, request, belief, opens=opens)
+    base = current if opens else _base(fold, request, belief)
     wanted, added = base, 0
     repeats: tuple[Clash, ...] = ()
     if request.state is not None:
-        added += _size(request.state, "state", context)
-        patch = uncut(request.state, base, "state")
+        raw = _encoded(request.state, "state", context)
+        added += len(raw)
+        patch = request.state
+        if b'"$' in raw:
+            patch = uncut(patch, base, "state")
         wanted = patch if request.replace else merge.merge_patch(base, patch)
-        repeats = merge.repeats(base, current, patch, nulls_remove=not request.replace)
+        if base is not current:
+            repeats = merge.repeats(base, current, patch, nulls_remove=not request.replace)
     if request.replace:
         _refuse_to_drop_unseen(fold.task, current, wanted, belief)
-    merged = merge.three_way(base, current, wanted, prefer="current")
+    if base is current:
+        # Nobody else wrote: the usual case, and nothing to be compared.
+        merged = Merged(wanted, ())
+    else:
+        merged = merge.three_way(base, current, wanted, prefer="current")
     value, believed = merged.value, wanted
     if request.append:
-        added += _size(request.append, "append", context)
+        added += len(_encoded(request.append, "append", context))
         value = merge.append(value, request.append)
         believed = merge.append(believed, _fitting(believed, request.append))
     _check_total(value, 2 if opens else fold.state_bytes, added, context)
-    knows = opens or request.state is not None or belief.state is not None
+    remembers = belief.state is not None and belief.run == fold.run
+    knows = opens or request.state is not None or remembers
     return StateChange(value, believed if knows else None, merged.clashes, repeats)
 
 
-def _base(fold: Fold, request: StateRequest, belief: Belief, *, opens: bool) -> JsonObject:
-    if opens:
-        return {}
+def _base(fold: Fold, request: StateRequest, belief: Belief) -> JsonObject:
     if request.base is not None:
         return request.base
     if belief.state is not None and belief.run == fold.run:
@@ -91,13 +98,11 @@ def _refuse_to_drop_unseen(
         raise WouldDrop(task, unseen)
 
 
-def _size(value: Any, where: str, context: Context) -> int:
+def _encoded(value: Any, where: str, context: Context) -> bytes:
     limits = context.settings.limits
     if type(value) is not dict:
         raise InvalidValue(where, "it must be a JSON object")
-    return len(
-        strict_json.check(value, where, max_bytes=limits.state_bytes, max_depth=limits.depth)
-    )
+    return strict_json.check(value, where, max_bytes=limits.state_bytes, max_depth=limits.depth)
 
 
 def _check_total(value: JsonObject, before: int, added: int, context: Context) -> None:

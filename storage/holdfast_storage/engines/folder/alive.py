@@ -11,10 +11,10 @@ from holdfast_storage.engines.folder.files import (
     make_folder,
     new_file,
     open_file,
-    open_folder,
     opened_folder,
+    remove_abandoned,
 )
-from holdfast_storage.engines.folder.names import ALIVE, is_process
+from holdfast_storage.engines.folder.names import ALIVE, is_process, temporary_name
 
 if TYPE_CHECKING:
     from holdfast_storage.engines.folder.files import Disk
@@ -26,8 +26,9 @@ _SWEPT = 100
 class Alive:
     """The sign of life of one process in one workspace."""
 
-    def __init__(self, disk: Disk, process: str) -> None:
+    def __init__(self, disk: Disk, process: str, abandoned_seconds: float) -> None:
         self._disk, self._process = disk, process
+        self._abandoned_seconds = abandoned_seconds
         self._fd = -1
 
     def begin(self, root: int) -> None:
@@ -35,14 +36,25 @@ class Alive:
         make_folder(self._disk, ALIVE, at=root)
         with opened_folder(self._disk, ALIVE, at=root) as folder:
             if self._fd < 0:
-                # Locked before it has its name: nobody ever finds it unlocked while we live.
-                temporary = f".new.{self._process}"
-                self._fd = new_file(self._disk, temporary, at=folder)
-                self._disk.lock(self._fd)
-                self._disk.rename(temporary, self._process, at=folder)
+                self._fd = self._begun(folder)
             self._sweep(folder)
 
+    def _begun(self, folder: int) -> int:
+        # Locked before it has its name: nobody ever finds it unlocked while we live.
+        temporary = temporary_name(self._process)
+        fd = new_file(self._disk, temporary, at=folder)
+        try:
+            self._disk.lock(fd)
+            self._disk.rename(temporary, self._process, at=folder)
+        except BaseException:
+            self._disk.close(fd)
+            with suppress(OSError):
+                self._disk.unlink(temporary, at=folder)
+            raise
+        return fd
+
     def _sweep(self, folder: int) -> None:
+        remove_abandoned(self._disk, folder, self._abandoned_seconds)
         others = [name for name in self._disk.listdir(folder) if is_process(name)]
         for name in others[:_SWEPT]:
             if name != self._process and not self._is_held(name, folder):
@@ -56,13 +68,10 @@ class Alive:
         if root is None or not is_process(process):
             return False
         try:
-            folder = open_folder(self._disk, ALIVE, at=root)
+            with opened_folder(self._disk, ALIVE, at=root) as folder:
+                return self._is_held(process, folder)
         except FileNotFoundError:
             return False
-        try:
-            return self._is_held(process, folder)
-        finally:
-            self._disk.close(folder)
 
     def _is_held(self, name: str, folder: int) -> bool:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast_storage.core.errors import NotSaved
+from holdfast_storage.engines.base import Foreseeing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,20 +39,24 @@ class Batch:
 
     def decide(self, operation: Operation) -> None:
         """Let one operation decide; its refusal is its own."""
+        verdict: Record | Exception | None
         try:
             known = operation.known
-            self.has_begun_anew |= known == 0
-            if not self._journal.seq < known <= self._drafting.seq:
+            if known == 0:
+                # Whoever knows nothing is shown everything, and so are those who follow it.
+                self.has_begun_anew = True
+            elif not (self.has_begun_anew or self._journal.seq < known <= self._drafting.seq):
                 # Whoever knows a record of this very batch knows the journal as it is.
                 self._refuse_if_replaced(known)
             draft = operation.decide(self._shown(known))
-            record = None if draft is None else self._drafting.add(draft)
+            verdict = None if draft is None else self._drafting.add(draft)
+            if verdict is not None:
+                self._entries.append((verdict.seq, verdict))
+            if isinstance(operation, Foreseeing):
+                operation.foresee(verdict)
         except Exception as refusal:  # noqa: BLE001 - whatever it is, it is the caller's
-            self._verdicts.append(refusal)
-        else:
-            self._verdicts.append(record)
-            if record is not None:
-                self._entries.append((record.seq, record))
+            verdict = refusal
+        self._verdicts.append(verdict)
         self._rests_on.append(len(self._drafting.chunks))
 
     def _shown(self, known: int) -> Sequence[Entry]:
@@ -92,6 +97,8 @@ class Batch:
 def accept(operation: Operation, verdict: Record | Exception | None) -> Exception | None:
     """Tell an operation what became of it; what goes wrong in there is its caller's to see."""
     if isinstance(verdict, Exception):
+        if isinstance(operation, Foreseeing) and isinstance(verdict, NotSaved):
+            operation.abandon()
         return verdict
     try:
         operation.accept(verdict)

@@ -12,8 +12,9 @@ from holdfast_storage.core.ids import folder_name
 from holdfast_storage.core.records import DamagedLine, Place, Record, decode_line
 from holdfast_storage.engines.base import Finding
 from holdfast_storage.engines.folder import names
-from holdfast_storage.engines.folder.files import Disk, open_folder, read_file
+from holdfast_storage.engines.folder.files import Disk, open_folder, read_file, reading
 from holdfast_storage.engines.folder.kept import Kept
+from holdfast_storage.engines.folder.limits import ABANDONED_SECONDS
 from holdfast_storage.engines.folder.lock import GATE, LOCK
 
 if TYPE_CHECKING:
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
     from holdfast_storage.engines.folder.workspace_folder import WorkspaceFolder
 
-# Temporary files this old were left by a process that died.
-_ABANDONED_SECONDS = 3600.0
 _SUBFOLDERS = (names.JOURNAL, "checkpoints", "conflicts", "quarantine")
 
 
@@ -34,6 +33,10 @@ class Checker:
 
     def findings(self) -> list[Finding]:
         """Give everything that is not as it should be."""
+        with reading("the workspace"):
+            return self._findings()
+
+    def _findings(self) -> list[Finding]:
         root = self._workspace.root_folder()
         if root is None:
             return []
@@ -71,6 +74,8 @@ class Checker:
 
     def _task(self, tasks: int, name: str) -> list[Finding]:
         path = f"{names.TASKS}/{name}"
+        if name.startswith(".new."):
+            return self._in_the_making(tasks, name, path)
         try:
             folder = open_folder(self._disk, name, at=tasks)
         except (OSError, UnsafeFile):
@@ -81,6 +86,13 @@ class Checker:
             return [Finding(path, f"cannot be checked ({error})", task=name)]
         finally:
             self._disk.close(folder)
+
+    def _in_the_making(self, tasks: int, name: str, path: str) -> list[Finding]:
+        with suppress(FileNotFoundError):
+            age = (self._disk.now_ns() - self._disk.stat(name, at=tasks).st_mtime_ns) / 1e9
+            if age >= ABANDONED_SECONDS:
+                return [Finding(path, "was left by an import or fork that died; you may delete it")]
+        return []
 
 
 class _TaskCheck:
@@ -113,7 +125,7 @@ class _TaskCheck:
                 yield Finding(f"{self._path}/{name}", "is missing; the next write makes it")
         for name in sorted(listed):
             yield from self._links(name)
-            if name.startswith(".new."):
+            if names.is_temporary(name):
                 yield from self._abandoned(name)
 
     def _links(self, name: str) -> Iterator[Finding]:
@@ -135,7 +147,7 @@ class _TaskCheck:
     def _abandoned(self, name: str) -> Iterator[Finding]:
         with suppress(FileNotFoundError):
             age = (self._disk.now_ns() - self._disk.stat(name, at=self._folder).st_mtime_ns) / 1e9
-            if age >= _ABANDONED_SECONDS:
+            if age >= ABANDONED_SECONDS:
                 aside = "move it to quarantine/"
                 yield Finding(f"{self._path}/{name}", "was left by a process that died", aside)
                 self._set_aside(name)

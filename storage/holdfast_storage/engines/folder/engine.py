@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from contextlib import suppress
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,6 +24,7 @@ from holdfast_storage.engines.folder.check import Checker
 from holdfast_storage.engines.folder.commit_queue import CommitQueue
 from holdfast_storage.engines.folder.files import Disk
 from holdfast_storage.engines.folder.limits import Limits
+from holdfast_storage.engines.folder.planting import Planting
 from holdfast_storage.engines.folder.task_folder import TaskFolder
 from holdfast_storage.engines.folder.trash import Trash
 from holdfast_storage.engines.folder.workers import Workers
@@ -33,9 +35,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from holdfast_storage.core.records import Draft, Entry, Place
-    from holdfast_storage.engines.base import Trashed
+    from holdfast_storage.engines.base import Beside, Trashed
+    from holdfast_storage.engines.folder.progress import Reached
 
 T = TypeVar("T")
+_FORGOTTEN_KEPT = 10_000
 
 
 class FolderEngine:
@@ -47,9 +51,13 @@ class FolderEngine:
         self._host = Host(self._boot, disk.up_since())
         self._trash = Trash(disk, workspace)
         self._workers = Workers(limits.threads)
-        self._tasks: dict[str, TaskFolder] = {}
+        # The most recently used last.
+        self._tasks: OrderedDict[str, TaskFolder] = OrderedDict()
+        self._hot: OrderedDict[str, TaskFolder] = OrderedDict()
         self._queues: dict[str, CommitQueue] = {}
-        self._hot: OrderedDict[str, None] = OrderedDict()
+        # How far the journals of forgotten tasks were read, so that each is known again.
+        self._forgotten: OrderedDict[str, Reached | None] = OrderedDict()
+        self._has_lost_count = False
         self._mutex = Lock()
         self._is_closed = False
         self._closing = asyncio.Event()
@@ -72,8 +80,16 @@ class FolderEngine:
         disk = disk or Disk()
         # The way to the workspace is the operator's, links and all; only the last step is ours.
         root = root.absolute().parent.resolve() / root.name
-        workspace = WorkspaceFolder(disk, root, schema=schema, readme=readme, settings=settings)
-        return cls(workspace, disk, Limits(**times))
+        limits = Limits(**times)
+        workspace = WorkspaceFolder(
+            disk,
+            root,
+            schema=schema,
+            readme=readme,
+            settings=settings,
+            abandoned_seconds=limits.abandoned_seconds,
+        )
+        return cls(workspace, disk, limits)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -91,11 +107,16 @@ class FolderEngine:
     def process(self) -> str:
         return self._workspace.process
 
+    async def prepare(self) -> None:
+        await self._saving(self._workspace.prepare)
+
     async def close(self) -> None:
         if self._is_closed:
             return
         self._is_closed = True
         self._closing.set()
+        # What the loop is about to commit in this thread comes before.
+        await asyncio.sleep(0)
         await asyncio.to_thread(self._close)
 
     def _close(self) -> None:
@@ -110,29 +131,65 @@ class FolderEngine:
         with self._mutex:
             found = self._tasks.get(task)
             if found is None:
-                found = TaskFolder(self._disk, self._workspace, task, self._limits, self._boot)
-                self._tasks[task] = found
+                found = self._tasks[task] = TaskFolder(
+                    self._disk,
+                    self._workspace,
+                    task,
+                    self._limits,
+                    self._boot,
+                    reached=self._forgotten.get(task),
+                    was_forgotten=self._was_forgotten(task),
+                )
+                self._forgotten.pop(task, None)
+            self._tasks.move_to_end(task)
+            if len(self._tasks) > self._limits.known_tasks:
+                self._forget_the_coldest()
             return found
 
-    def _warm(self, task: str) -> None:
+    def _was_forgotten(self, task: str) -> bool:
+        """Say whether it may have been known before, and nobody can tell now which journal it had."""
+        is_known = self._forgotten.get(task) is not None
+        return not is_known and (task in self._forgotten or self._has_lost_count)
+
+    def _forget_the_coldest(self) -> None:
+        """Forget the task used least recently; one that is in use stays until its turn comes again."""
+        coldest, folder = next(iter(self._tasks.items()))
+        if folder.can_be_forgotten and folder.close_if_idle():
+            del self._tasks[coldest]
+            self._hot.pop(coldest, None)
+            # Whoever still waits in it is served all the same.
+            self._queues.pop(coldest, None)
+            self._forgotten[coldest] = folder.reached
+            if len(self._forgotten) > _FORGOTTEN_KEPT:
+                self._forgotten.popitem(last=False)
+                self._has_lost_count = True
+        else:
+            self._tasks.move_to_end(coldest)
+
+    def _warm(self, folder: TaskFolder) -> None:
         """Keep the descriptors of the tasks used last, and let go of others'."""
         with self._mutex:
-            self._hot[task] = None
-            self._hot.move_to_end(task)
+            self._hot[folder.task] = folder
+            self._hot.move_to_end(folder.task)
             if len(self._hot) <= self._limits.hot_tasks:
                 return
             coldest = next(iter(self._hot))
             # In use right now it stays, and its turn comes again.
-            if self._tasks[coldest].close_if_idle():
+            if self._hot[coldest].close_if_idle():
                 del self._hot[coldest]
 
-    async def _in_thread(self, task: str, call: Callable[[TaskFolder], T]) -> T:
-        def work() -> T:
-            found = self._task(task)
-            self._warm(task)
-            return call(found)
+    def _with(self, folder: TaskFolder, call: Callable[[TaskFolder], T]) -> T:
+        self._warm(folder)
+        try:
+            return call(folder)
+        finally:
+            if self._tasks.get(folder.task) is not folder:
+                # It was forgotten before the call had begun, and opened its files again. If another
+                # call is at work in it, that one closes it: what this one did is done.
+                folder.close_if_idle()
 
-        return await self._run(work)
+    async def _in_thread(self, task: str, call: Callable[[TaskFolder], T]) -> T:
+        return await self._run(lambda: self._with(self._task(task), call))
 
     async def _run(self, work: Callable[[], T]) -> T:
         if self._is_closed:
@@ -141,25 +198,28 @@ class FolderEngine:
 
     # --- the log ------------------------------------------------------------------------------
 
-    async def commit(self, task: str, operation: Operation) -> None:
+    async def commit(self, task: str, operation: Operation, *, is_light: bool = False) -> None:
         if self._is_closed:
             raise NotSaved("the workspace was closed")
         queue = self._queues.get(task)
         if queue is None:
             queue = self._queues[task] = CommitQueue(
-                self._workers, lambda operations: self._commit(task, operations)
+                self._workers,
+                lambda operations: self._with(self._task(task), lambda it: it.commit(operations)),
+                lambda one: self._with(self._task(task), lambda it: it.commit_at_once(one)),
+                self._limits.at_once_seconds,
             )
-        await queue.put(operation)
-
-    def _commit(self, task: str, operations: Sequence[Operation]) -> list[Exception | None]:
-        found = self._task(task)
-        self._warm(task)
-        return found.commit(operations)
+        await queue.put(operation, is_light=is_light)
 
     async def read(self, task: str, after: int) -> AsyncIterator[list[Entry]]:
-        portions = await self._in_thread(task, lambda folder: folder.read(after))
+        folder = self._task(task)
+        portions = folder.read(after)
+
+        def next_portion() -> list[Entry] | None:
+            return self._with(folder, lambda _: next(portions, None))
+
         try:
-            while (portion := await self._run(lambda: next(portions, None))) is not None:
+            while (portion := await self._run(next_portion)) is not None:
                 yield portion
         finally:
             # A reader that was cancelled may still be at work in its thread; it ends by itself.
@@ -185,13 +245,43 @@ class FolderEngine:
     async def rewrite(self, task: str, lines: Mapping[int, Draft], label: str) -> str:
         return await self._in_thread(task, lambda folder: folder.rewrite(lines, label, self._trash))
 
+    async def plant(
+        self, task: str, portions: AsyncIterator[Sequence[Draft]], beside: Beside
+    ) -> bool:
+        planting = await self._saving(
+            lambda: Planting(self._disk, self._workspace, task, self._limits)
+        )
+        try:
+            if not await self._saving(lambda: self._begun(planting, beside)):
+                return False
+            async for drafts in portions:
+                await self._saving(partial(planting.add, drafts))
+            return await self._saving(planting.finish)
+        finally:
+            await self._saving(planting.close)
+
+    def _begun(self, planting: Planting, beside: Beside) -> bool:
+        if not planting.begin():
+            return False
+        for (kind, name), raw in beside.kept.items():
+            planting.keep(kind, name, raw)
+        for line in beside.loads:
+            planting.log_load(line)
+        return True
+
+    async def _saving(self, work: Callable[[], T]) -> T:
+        try:
+            return await self._run(work)
+        except OSError as error:
+            why = f"the disk did not take it ({error.strerror or error})"
+            raise NotSaved(why) from error
+
     async def trash(self) -> list[Trashed]:
         return await self._run(self._trash.listed)
 
     async def restore(self, name: str) -> Trashed:
         trashed = (await self._run(lambda: self._trash.taken(name))).trashed
         await self._in_thread(trashed.task, lambda folder: folder.restore(name, self._trash))
-        await self._run(lambda: self._trash.remove(name))
         return trashed
 
     async def empty_trash(self, older_than_seconds: float) -> None:
@@ -234,7 +324,7 @@ class FolderEngine:
         return await self._in_thread(task, lambda folder: folder.loads())
 
     def is_alive(self, process: str) -> bool:
-        return self._workspace.alive.is_alive(process, self._workspace.root_folder())
+        return self._workspace.is_alive(process)
 
     def watch(self) -> AsyncIterator[set[str]]:
         return watcher.changes(self._workspace.root, self._task_in, self._closing)

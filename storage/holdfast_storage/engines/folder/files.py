@@ -23,10 +23,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast_storage.core.errors import UnsafeFile
+from holdfast_storage.core.errors import Damaged, UnsafeFile
+from holdfast_storage.engines.folder.names import is_temporary, temporary_name
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+
 
 FOLDER_MODE = 0o700
 FILE_MODE = 0o600
@@ -119,12 +121,27 @@ class Disk:
 
     def listdir(self, fd: int) -> list[str]:
         """Name what lies in a folder."""
-        return os.listdir(fd)
+        with self._listed_alone(fd) as own:
+            return os.listdir(own)  # noqa: PTH208 - there is no path, only a descriptor
 
     def folders(self, fd: int) -> list[str]:
         """Name the folders in a folder; the listing tells them apart, so this costs no more."""
-        with os.scandir(fd) as entries:
+        with self._listed_alone(fd) as own, os.scandir(own) as entries:
             return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+
+    def links(self, fd: int) -> list[str]:
+        """Name the links in a folder."""
+        with self._listed_alone(fd) as own, os.scandir(own) as entries:
+            return [entry.name for entry in entries if entry.is_symlink()]
+
+    @contextmanager
+    def _listed_alone(self, fd: int) -> Generator[int, None, None]:
+        """Open a folder once more: two who list the same open folder each get a part of it."""
+        own = os.open(".", FOLDER | os.O_CLOEXEC, dir_fd=fd)
+        try:
+            yield own
+        finally:
+            os.close(own)
 
     def mkdir(self, name: str, *, at: int | None) -> None:
         """Make a folder that only its owner may enter."""
@@ -330,6 +347,15 @@ def _ask_again_and_again(fd: int, kind: int, wait_seconds: float) -> bool:
 # --- safe ways to open and make things --------------------------------------------------------
 
 
+@contextmanager
+def reading(what: str) -> Generator[None, None, None]:
+    """Turn what the disk says while something is read into an error that names it."""
+    try:
+        yield
+    except OSError as error:
+        raise Damaged(what, f"cannot be read ({error.strerror or error})") from error
+
+
 def open_file(disk: Disk, name: str, flags: int, *, at: int, label: str = "") -> int:
     """Open a regular file with one name only, or raise UnsafeFile; FileNotFoundError passes through."""
     try:
@@ -422,19 +448,35 @@ def write_new_file(disk: Disk, name: str, raw: bytes, *, at: int, mode: int = FI
 
 def replace_file(disk: Disk, name: str, raw: bytes, *, at: int, mode: int = FILE_MODE) -> None:
     """Replace a file that people do not edit, so that a reader sees the old bytes or the new ones."""
-    temporary = f".new.{disk.random_hex()}"
+    temporary = temporary_name(disk.random_hex())
     write_new_file(disk, temporary, raw, at=at, mode=mode)
     disk.rename(temporary, name, at=at)
     # The rename lives in the folder: without this a power cut may bring the old file back.
     disk.flush(at)
 
 
+def remove_abandoned(disk: Disk, folder: int, older_than_seconds: float) -> None:
+    """Remove what somebody who died meant to put in place; whoever lives is done long before.
+
+    It was never answered for: what it was to replace is there, or is made again.
+    """
+    for name in filter(is_temporary, disk.listdir(folder)):
+        # Another process may be doing the same; and an untidy folder keeps nobody from working.
+        with suppress(OSError):
+            age_ns = disk.now_ns() - disk.stat(name, at=folder).st_mtime_ns
+            if age_ns >= older_than_seconds * 1e9:
+                disk.unlink(name, at=folder)
+
+
 def read_fd(disk: Disk, fd: int, limit: int | None = None) -> bytes:
     """Read a file from its beginning to its end, or as far as the limit."""
     portions: list[bytes] = []
     offset = 0
+    # The memory for a portion is taken before the kernel says how little there was to read: asking
+    # for a mebibyte each time tore such holes into it that processes grew by megabytes an hour.
+    most = min(1 << 20, disk.fstat(fd).st_size + 1)
     while limit is None or offset < limit:
-        size = 1 << 20 if limit is None else min(1 << 20, limit - offset)
+        size = most if limit is None else min(most, limit - offset)
         portion = disk.pread(fd, size, offset)
         if not portion:
             break

@@ -16,10 +16,19 @@ from holdfast_storage.engines.folder.files import (
     new_file,
     open_file,
     opened_folder,
+    reading,
     write_all,
 )
 from holdfast_storage.engines.folder.lines import lines_of
-from holdfast_storage.engines.folder.names import HEAD, JOURNAL, VIEW, segment_name, segment_number
+from holdfast_storage.engines.folder.names import (
+    HEAD,
+    JOURNAL,
+    TASKS,
+    VIEW,
+    segment_name,
+    segment_number,
+    temporary_name,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,7 +45,7 @@ def write(disk: Disk, folder: int, task: str, reached: Reached, summary: Mapping
         "task": task,
         "summary": dict(summary),
     }
-    temporary = f".new.{disk.random_hex()}"
+    temporary = temporary_name(disk.random_hex())
     fd = new_file(disk, temporary, at=folder)
     try:
         write_all(disk, fd, strict_json.encode(head))
@@ -51,10 +60,16 @@ def write(disk: Disk, folder: int, task: str, reached: Reached, summary: Mapping
 
 def listed(disk: Disk, tasks: int, cursor: str, limit: int) -> tuple[list[Head], str]:
     """Give the tasks whose folders' names come after the cursor, and the next cursor or ""."""
-    folders = sorted(name for name in disk.folders(tasks) if name > cursor)
+    with reading(TASKS):
+        links = set(disk.links(tasks))
+        names = (*disk.folders(tasks), *links)
+    # One with a dot is a task in the making.
+    folders = sorted(name for name in names if name > cursor and not name.startswith("."))
     found: list[Head] = []
     for position, name in enumerate(folders):
-        head = _head(disk, tasks, name)
+        # It may lead anywhere, and yet there may have been a task: it is named and not followed.
+        is_link = name in links
+        head = Head(name, None, problem="it is a link") if is_link else _head(disk, tasks, name)
         if head is not None:
             found.append(head)
         if len(found) == limit:
@@ -85,7 +100,7 @@ def _noted(disk: Disk, tasks: int, name: str) -> Head | None:
     except OSError:
         return None
     try:
-        raw = disk.pread(fd, 1 << 20, 0)
+        raw = disk.pread(fd, min(disk.fstat(fd).st_size, 1 << 20), 0)
     finally:
         disk.close(fd)
     try:
@@ -113,11 +128,12 @@ def _looked_up(disk: Disk, tasks: int, name: str) -> Head | None:
     with opened_folder(disk, name, at=tasks) as folder:
         try:
             with opened_folder(disk, JOURNAL, at=folder) as journal:
-                return _from_journal(disk, journal, name)
+                found = _from_journal(disk, journal, name)
         except FileNotFoundError:
-            if VIEW in disk.listdir(folder):
-                return Head(name, None, problem="it has a state.json and no journal")
-            return None
+            found = None
+        if found is None and VIEW in disk.listdir(folder):
+            return Head(name, None, problem="it has a state.json and no journal")
+        return found
 
 
 def _from_journal(disk: Disk, journal: int, name: str) -> Head | None:

@@ -12,7 +12,7 @@ from holdfast_storage.core.errors import JournalReplaced, NotSaved
 from holdfast_storage.core.records import Place, Record
 from holdfast_storage.engines.folder import lines, tail
 from holdfast_storage.engines.folder.drafting import Chunk, Drafting
-from holdfast_storage.engines.folder.files import APPEND, open_file, write_all
+from holdfast_storage.engines.folder.files import APPEND, UPDATE, open_file, write_all
 from holdfast_storage.engines.folder.names import segment_name
 from holdfast_storage.engines.folder.progress import COMPARED, Extent, Progress, Reached
 
@@ -65,7 +65,7 @@ class Journal:
         """
         reached = self.reached
         if reached and self._is_untouched(reached):
-            return Extent(reached.segment, reached.offset)
+            return Extent(reached.segment, reached.offset, reached.inode)
         try:
             self._segments.reach_anew_if_replaced()
             extent = self._secure(is_only_reading=is_only_reading)
@@ -75,6 +75,10 @@ class Journal:
         if is_gone or (extent and reached and not self._is_still_there(reached)):
             raise self._replaced()
         return extent
+
+    def is_untouched(self) -> bool:
+        """Say whether the journal ends where we came to, all of it durable."""
+        return self.reached is not None and self._is_untouched(self.reached)
 
     def _is_untouched(self, reached: Reached) -> bool:
         """Say whether nobody did anything since: the usual case, so it costs three calls.
@@ -98,7 +102,7 @@ class Journal:
         length = self._segments.hold(number)
         note = self._lock.note()
         if note == (number, length):
-            return Extent(number, length)
+            return Extent(number, length, self._segments.inode)
         fd = self._segments.fd
         try:
             self._mend_closed(note, number)
@@ -107,7 +111,7 @@ class Journal:
             if not is_only_reading:
                 raise
             length = tail.start_of_tail(self._disk, fd, length)
-        return self._flush_unnoted(note, Extent(number, length))
+        return self._flush_unnoted(note, Extent(number, length, self._segments.inode))
 
     def _mend_closed(self, note: Note | None, newest: int) -> None:
         """Mend those before the newest: after a failed flush one is left as it is for the next."""
@@ -145,6 +149,7 @@ class Journal:
         """Flush what a writer left that died before it could, or before it could say so."""
         try:
             self._flush_closed(note, extent)
+            self._write_over(note, extent)
             self._disk.flush(self._segments.fd)
             self._disk.flush(self._segments.folder)
             if note is None:
@@ -153,6 +158,24 @@ class Journal:
             extent = self._write_unnoted_again(note, extent, error)
         self._lock.write_note((extent.segment, extent.length))
         return extent
+
+    def _write_over(self, note: Note | None, extent: Extent) -> None:
+        """Write the same bytes to the same place: a flush of them may have failed before.
+
+        Their pages then count as clean, and another flush would succeed and mean nothing.
+        """
+        is_noted = note is not None and note[0] == extent.segment and note[1] <= extent.length
+        start = note[1] if note is not None and is_noted else 0
+        # Where nothing may be written, nothing was; then the flush says what it can.
+        with suppress(OSError):
+            fd = open_file(
+                self._disk, segment_name(extent.segment), UPDATE, at=self._segments.folder
+            )
+            try:
+                raw = self._disk.pread(fd, extent.length - start, start)
+                self._disk.pwrite(fd, raw, start)
+            finally:
+                self._disk.close(fd)
 
     def _flush_closed(self, note: Note | None, extent: Extent) -> None:
         for number in self._unnoted(note, extent.segment):
@@ -172,10 +195,16 @@ class Journal:
         failed.records = [entry for entry in entries if isinstance(entry, Record)]
         if not failed.records:
             raise NotSaved(f"the journal cannot be flushed: {error.strerror}") from error
-        moved = self._move(failed, error)
-        return Extent(moved.segment, moved.length)
+        # Somebody may have been told of them: they stay where they are unless they are elsewhere too.
+        moved = self._move(failed, error, may_be_known=True)
+        return Extent(moved.segment, moved.length, self._segments.inode)
 
     # --- reading on ---------------------------------------------------------------------------
+
+    @property
+    def is_distrusted(self) -> bool:
+        """Say whether a flush failed, and what that means for the next write is not settled yet."""
+        return bool(self._distrusted or self._taken_back)
 
     def catch_up(self) -> list[Numbered]:
         """Read on to the end; raises JournalReplaced as `look` does."""
@@ -285,7 +314,7 @@ class Journal:
 
     # --- a flush that failed ------------------------------------------------------------------
 
-    def _move(self, failed: Chunk, error: OSError) -> Chunk:
+    def _move(self, failed: Chunk, error: OSError, *, may_be_known: bool = False) -> Chunk:
         """Write records again to a new segment: after a failed flush the old file is not believed.
 
         The kernel marks pages clean when it could not write them, so another flush would succeed
@@ -298,7 +327,7 @@ class Journal:
             self._take_back(failed.segment, failed.offset)
             self._flush_taken_back()
         except OSError as again:
-            if moved is None:
+            if moved is None and not may_be_known:
                 self._take_back(failed.segment, failed.offset)
             why = f"it could not be flushed ({error.strerror}), nor elsewhere ({again.strerror})"
             raise NotSaved(why) from again

@@ -13,8 +13,10 @@ from holdfast_storage.engines.folder.files import (
     make_folder,
     open_file,
     open_folder,
+    opened_folder,
     read_fd,
     read_file,
+    remove_abandoned,
     replace_file,
     write_new_file,
 )
@@ -86,6 +88,14 @@ class Kept:
             if not name.startswith(".") and name not in but:
                 with suppress(FileNotFoundError):
                     yield name, read_file(self._disk, name, at=folder)
+
+    def tidy(self, older_than_seconds: float) -> None:
+        """Remove renderings of checkpoints that were never finished."""
+        with (
+            suppress(FileNotFoundError),
+            opened_folder(self._disk, "checkpoints", at=self._folder) as folder,
+        ):
+            remove_abandoned(self._disk, folder, older_than_seconds)
 
     def drop(self, name: str) -> None:
         """Remove the rendering of a checkpoint."""

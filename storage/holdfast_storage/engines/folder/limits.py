@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+ABANDONED_SECONDS = 3600.0
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -24,5 +26,11 @@ class Limits:
     leftover_seconds: float = 10.0
     view_bytes: int = 64 << 20
     loads_bytes: int = 256 << 10
+    # Of so many tasks the files stay open, and of so many what was read is remembered.
     hot_tasks: int = 64
+    known_tasks: int = 256
+    # Commits that take no longer than this may be made in the event loop's own thread; 0: none.
+    at_once_seconds: float = 0.002
     threads: int = 8
+    # What a process that died was about to put in place is removed after this.
+    abandoned_seconds: float = ABANDONED_SECONDS

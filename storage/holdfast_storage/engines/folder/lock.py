@@ -73,11 +73,16 @@ class TaskLock:
 
     def open(self, folder: int) -> None:
         """Open the lock's files in a task's folder, made if need be."""
-        if self._lock < 0:
+        if self._lock >= 0:
+            return
+        try:
             self._gate = self._open_one(GATE, folder)
             self._lock = self._open_one(LOCK, folder)
             ours = self._disk.fstat(self._lock)
-            self._identity = ours.st_ino, ours.st_dev
+        except BaseException:
+            self.close()
+            raise
+        self._identity = ours.st_ino, ours.st_dev
 
     def _open_one(self, name: str, folder: int) -> int:
         with suppress(FileNotFoundError):
@@ -86,12 +91,28 @@ class TaskLock:
             return new_file(self._disk, name, at=folder)
         return open_file(self._disk, name, UPDATE, at=folder)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the lock's files are open."""
+        return self._lock >= 0
+
     def close(self) -> None:
         """Let go of the files."""
         for fd in (self._gate, self._lock):
             if fd >= 0:
                 self._disk.close(fd)
         self._gate = self._lock = -1
+
+    def take_if_free(self, path: str) -> bool:
+        """Take the lock if nobody has it or waits for it."""
+        disk = self._disk
+        if not disk.lock(self._gate):
+            return False
+        try:
+            has_lock = disk.lock(self._lock)
+        finally:
+            disk.unlock(self._gate)
+        return has_lock and self._keeps_lock(path)
 
     def take(self, path: str) -> None:
         """Take the lock. `path` is the whole path of `.lock`, to see that it is still the same file."""
@@ -105,8 +126,7 @@ class TaskLock:
             disk.unlock(self._gate)
         if not has_lock:
             self._give_up()
-        if not self._is_in_place(path):
-            disk.unlock(self._lock)
+        if not self._keeps_lock(path):
             raise LockReplaced
 
     def release(self) -> None:
@@ -117,6 +137,16 @@ class TaskLock:
         # Our turn may come later on these descriptors; closed, it passes at once.
         self.close()
         raise Busy(self._task, self._wait_seconds)
+
+    def _keeps_lock(self, path: str) -> bool:
+        """Let go of the lock again unless it is the one that everybody takes."""
+        is_in_place = False
+        try:
+            is_in_place = self._is_in_place(path)
+        finally:
+            if not is_in_place:
+                self._disk.unlock(self._lock)
+        return is_in_place
 
     def _is_in_place(self, path: str) -> bool:
         try:

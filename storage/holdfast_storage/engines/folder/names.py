@@ -22,6 +22,7 @@ EDITOR_FILES = (".state.json.swp", ".state.json.swo", ".state.json.swn", ".#stat
 _SEGMENT = re.compile(r"([0-9]{6,})\.jsonl")
 # Exactly this: a looser pattern once took vim's swap file for ours.
 _LEFTOVER = re.compile(r"\.hfview\.[0-9a-f]+")
+_TEMPORARY = re.compile(r"\.new\.[0-9a-f]+")
 _PROCESS = re.compile(r"[0-9a-f]{8,64}")
 _KEPT = re.compile(r"[^/\x00-\x1f\x7f]{1,200}")
 
@@ -45,6 +46,16 @@ def leftover_name(random: str) -> str:
 def is_leftover(name: str) -> bool:
     """Say whether a file in a task's folder is a view of ours on its way, or what one displaced."""
     return _LEFTOVER.fullmatch(name) is not None
+
+
+def temporary_name(random: str) -> str:
+    """Give the name under which a file is written that nobody edits, before it takes its place."""
+    return f".new.{random}"
+
+
+def is_temporary(name: str) -> bool:
+    """Say whether this is a file of ours that has not taken its place yet."""
+    return _TEMPORARY.fullmatch(name) is not None
 
 
 def is_process(name: str) -> bool:

@@ -22,6 +22,7 @@ class Extent(NamedTuple):
 
     segment: int
     length: int
+    inode: int  # of that segment: one that prune has replaced since ends elsewhere
 
 
 class Reached(NamedTuple):
@@ -53,7 +54,9 @@ class Progress:
             self.is_sure = False
         start = self.reached.offset if is_same else 0
         ending, longest = (self.reached.ending, self.reached.longest) if is_same else (b"", 0)
-        end = extent.length if number == extent.segment else found.st_size
+        is_last = (number, found.st_ino) == (extent.segment, extent.inode)
+        # Any other is closed, and whole.
+        end = extent.length if is_last else found.st_size
         take = self._numbering.take
         for portion in lines.lines_of(disk, fd, start, end):
             fresh: list[Numbered] = []

@@ -84,6 +84,9 @@ class Publication:
             self._disk.exchange(self._ours.name, VIEW, at=self._folder)
         except ExchangeUnsupported:
             return self._replace_by_hand(view, was_seen)
+        except FileNotFoundError:
+            # An editor has just moved the view away, and is about to put another in its place.
+            return self._withdraw(is_current=False)
         displaced = self._views.finder.read(self._ours.name, self._folder)
         if displaced and not displaced.is_still(view) and _is_half_saved(displaced):
             self._exchange_back()
@@ -117,7 +120,10 @@ class Publication:
     def _replace_by_hand(self, view: Found, was_seen: bool) -> bool:
         """Move the view away, look at it, and take the place; for a moment there is none."""
         away = leftover_name(self._disk.random_hex())
-        self._disk.rename(VIEW, away, at=self._folder)
+        try:
+            self._disk.rename(VIEW, away, at=self._folder)
+        except FileNotFoundError:
+            return self._withdraw(is_current=False)
         displaced = self._views.finder.read(away, self._folder)
         if displaced and not displaced.is_still(view) and not displaced.is_ours:
             self._move_back(away)

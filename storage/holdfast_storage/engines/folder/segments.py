@@ -110,10 +110,8 @@ class Segments:
         """Have the newest segment open for appending; answers its length."""
         if self.fd < 0 or self.number != number or not self._is_in_place():
             self._set_aside(number)
-            self.fd = open_at_least_to_read(
-                self._disk, segment_name(number), APPEND, at=self.folder
-            )
-            self._know(number)
+            fd = open_at_least_to_read(self._disk, segment_name(number), APPEND, at=self.folder)
+            self._know(fd, number)
         return self._disk.fstat(self.fd).st_size
 
     def _is_in_place(self) -> bool:
@@ -144,11 +142,16 @@ class Segments:
         self.let_pass()
         if self.fd >= 0:
             self._disk.close(self.fd)
-        self.fd = fd
-        self._know(number)
+            self.fd = -1
+        self._know(fd, number)
 
-    def _know(self, number: int) -> None:
-        self.number, self.inode = number, self._disk.fstat(self.fd).st_ino
+    def _know(self, fd: int, number: int) -> None:
+        try:
+            inode = self._disk.fstat(fd).st_ino
+        except BaseException:
+            self._disk.close(fd)
+            raise
+        self.fd, self.number, self.inode = fd, number, inode
         self._newest_path = f"{self._path}/{segment_name(number)}"
 
     @contextmanager

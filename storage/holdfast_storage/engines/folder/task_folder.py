@@ -5,15 +5,28 @@ The engine calls these from its worker threads; torture calls exactly these.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from holdfast_storage.core.errors import Damaged, HoldfastError, JournalReplaced, NotSaved
+from holdfast_storage.core.errors import (
+    Damaged,
+    HoldfastError,
+    JournalReplaced,
+    NotSaved,
+    UnsafeFile,
+)
 from holdfast_storage.core.ids import folder_name
 from holdfast_storage.core.records import DamagedLine
 from holdfast_storage.engines.folder import heads, loads, names
 from holdfast_storage.engines.folder.batch import Batch, accept
-from holdfast_storage.engines.folder.files import FOLDER, Disk, make_folder, open_folder
+from holdfast_storage.engines.folder.files import (
+    FOLDER,
+    Disk,
+    make_folder,
+    open_folder,
+    reading,
+    remove_abandoned,
+)
 from holdfast_storage.engines.folder.history import History
 from holdfast_storage.engines.folder.journal import Journal
 from holdfast_storage.engines.folder.kept import Kept
@@ -30,6 +43,7 @@ if TYPE_CHECKING:
     from holdfast_storage.engines.base import Kind, Operation, Sighting
     from holdfast_storage.engines.folder.limits import Limits
     from holdfast_storage.engines.folder.lines import Numbered
+    from holdfast_storage.engines.folder.progress import Reached
     from holdfast_storage.engines.folder.trash import Trash
     from holdfast_storage.engines.folder.workspace_folder import WorkspaceFolder
 
@@ -41,7 +55,15 @@ class TaskFolder:
     """One task as it lies on the disk, seen by one process."""
 
     def __init__(
-        self, disk: Disk, workspace: WorkspaceFolder, task: str, limits: Limits, boot: str
+        self,
+        disk: Disk,
+        workspace: WorkspaceFolder,
+        task: str,
+        limits: Limits,
+        boot: str,
+        *,
+        reached: Reached | None = None,
+        was_forgotten: bool = False,
     ) -> None:
         self.task, self.name = task, folder_name(task)
         self.path = f"{names.TASKS}/{self.name}"
@@ -61,9 +83,13 @@ class TaskFolder:
             quarantine=lambda name, raw: self._kept().keep("quarantine", name, raw),
             flush_parents=self._flush_parents,
         )
+        self.journal.reached = reached
         self._views = Views(disk, self, whole_path, limits)
-        # Whoever remembers a journal that was replaced is told so until it has begun anew.
-        self._is_replaced = False
+        self._is_swept = False
+        # Whoever remembers a journal that was replaced is told so until it has begun anew: those
+        # who write and those who read each for themselves, for they do not share what they remember.
+        # If we forgot the task in between, nobody can tell whether it is still the same.
+        self._is_replaced, self._is_replaced_for_readers = was_forgotten, False
 
     # --- descriptors --------------------------------------------------------------------------
 
@@ -71,6 +97,17 @@ class TaskFolder:
         """Let go of descriptors; what was read stays remembered."""
         with self._lock.one_thread():
             self._close()
+
+    @property
+    def can_be_forgotten(self) -> bool:
+        """Say whether another one could be made in its place: all it knows can be read again."""
+        return not (self.journal.is_distrusted or self._views.is_busy)
+
+    @property
+    def reached(self) -> Reached | None:
+        """How far its journal was read, if that is all there is to know to go on from there."""
+        is_replaced = self._is_replaced or self._is_replaced_for_readers
+        return None if is_replaced else self.journal.reached
 
     def close_if_idle(self) -> bool:
         """Let go of descriptors unless somebody is using them."""
@@ -104,6 +141,9 @@ class TaskFolder:
                 self._close()
                 return False
         self._lock.open(self._folder)
+        if create and not self._is_swept:
+            self._sweep()
+            self._is_swept = True
         return True
 
     def _open_folders(self, tasks: int, *, create: bool) -> None:
@@ -112,6 +152,14 @@ class TaskFolder:
         if self._folder < 0:
             self._folder = open_folder(self._disk, self.name, at=tasks, label=self.path)
         self.segments.open(self._folder, create=create)
+
+    def _sweep(self) -> None:
+        """Remove what processes that were killed had not put in place yet."""
+        abandoned = self._limits.abandoned_seconds
+        with suppress(OSError, UnsafeFile):
+            for folder in (self._folder, self.segments.folder):
+                remove_abandoned(self._disk, folder, abandoned)
+            self._kept().tidy(abandoned)
 
     def _flush_parents(self) -> None:
         self._disk.flush(self._folder)
@@ -185,6 +233,31 @@ class TaskFolder:
             verdicts = [failure] * len(operations)
         return [accept(*pair) for pair in zip(operations, verdicts, strict=True)]
 
+    def commit_at_once(self, operation: Operation) -> list[Exception | None]:
+        """Commit if that means to wait for nobody and to read nothing first; else answer nothing."""
+        if self.segments.folder < 0 or not self._workspace.is_prepared:
+            return []
+        if not self._lock.enter_if_free():
+            return []
+        try:
+            verdicts = self._decided_at_once(operation)
+        except HoldfastError as error:
+            verdicts = [error]
+        except OSError as error:
+            verdicts = [NotSaved(f"the disk did not take it ({error.strerror or error})")]
+        finally:
+            self._lock.leave()
+        return [accept(operation, verdict) for verdict in verdicts]
+
+    def _decided_at_once(self, operation: Operation) -> list[Record | Exception | None]:
+        if not self._lock.is_open or not self._lock.take_if_free(self._lock_path):
+            return []
+        try:
+            knows_all = self.journal.is_untouched() and operation.known == self.journal.seq
+            return self._written([operation], []) if knows_all else []
+        finally:
+            self._lock.release()
+
     def _decided_on_nothing(
         self, operations: Sequence[Operation]
     ) -> list[Record | Exception | None]:
@@ -194,7 +267,9 @@ class TaskFolder:
         verdicts: list[Record | Exception | None] = []
         for operation in operations:
             try:
-                self._refuse_if_replaced(operation.known)
+                if operation.known:
+                    # Of a task that is not there nothing can be known.
+                    raise JournalReplaced(self.task)
                 if operation.decide([]) is not None:
                     return []
             except Exception as refusal:  # noqa: BLE001 - whatever it is, it is the caller's
@@ -218,22 +293,27 @@ class TaskFolder:
         # the kernel.
         self._take_lock(create=True)
         try:
-            fresh = self.catch_up()
-            batch = Batch(self.journal, fresh, self._read_again, self._refuse_if_replaced)
-            for operation in operations:
-                batch.decide(operation)
-            # Whoever knew nothing was shown everything; it remembers the journal that is there.
-            self._is_replaced = self._is_replaced and not batch.has_begun_anew
-            return batch.written()
+            return self._written(operations, self.catch_up())
         finally:
             self._let_go(is_locked=True)
+
+    def _written(
+        self, operations: Sequence[Operation], fresh: list[Numbered]
+    ) -> list[Record | Exception | None]:
+        batch = Batch(self.journal, fresh, self._read_again, self._refuse_if_replaced)
+        for operation in operations:
+            batch.decide(operation)
+        # Whoever knew nothing was shown everything; it remembers the journal that is there.
+        if batch.has_begun_anew:
+            self._is_replaced = False
+        return batch.written()
 
     def catch_up(self) -> list[Numbered]:
         """Read the journal on to its end; under the lock."""
         try:
             return self.journal.catch_up()
         except JournalReplaced:
-            self._is_replaced = True
+            self._is_replaced = self._is_replaced_for_readers = True
             return self.journal.catch_up()
 
     def _refuse_if_replaced(self, known: int) -> None:
@@ -247,7 +327,7 @@ class TaskFolder:
         reached = self.journal.reached
         if reached is None:
             return []
-        extent = Extent(reached.segment, reached.offset)
+        extent = Extent(reached.segment, reached.offset, reached.inode)
         history = self._history(self.segments.folder)
         progress = history.begin(after, extent, reached)
         return [
@@ -261,7 +341,7 @@ class TaskFolder:
 
     def read(self, after: int) -> Generator[list[Entry], None, None]:
         """Give the durable entries after a seq, in portions; the lock is held only to begin."""
-        with self._translated(), self._reading(is_fresh=after == 0) as begun:
+        with reading(self.path), self._reading(is_fresh=after == 0) as begun:
             if begun is None:
                 return
             extent, folder = begun
@@ -275,12 +355,12 @@ class TaskFolder:
 
     def opening(self) -> int:
         """Give the seq before the first record of the open run."""
-        with self._translated(), self._reading(is_fresh=True) as begun:
+        with reading(self.path), self._reading(is_fresh=True) as begun:
             return self._history(begun[1]).opening(begun[0]) if begun else 0
 
     def fetch(self, places: Sequence[Place]) -> list[Entry]:
         """Read entries again; places are only learnt of what is durable, so no lock is needed."""
-        with self._translated(), self.folder() as folder:
+        with reading(self.path), self.folder() as folder:
             if folder is None:
                 return [DamagedLine(place, "there is no such journal") for place in places]
             journal = open_folder(self._disk, names.JOURNAL, at=folder)
@@ -307,21 +387,13 @@ class TaskFolder:
         try:
             extent = self.journal.look(is_only_reading=True)
         except JournalReplaced:
-            self._is_replaced = True
+            self._is_replaced = self._is_replaced_for_readers = True
             extent = self.journal.look(is_only_reading=True)
         if is_fresh:
-            self._is_replaced = False
-        elif self._is_replaced:
+            self._is_replaced_for_readers = False
+        elif self._is_replaced_for_readers:
             raise JournalReplaced(self.task)
         return extent
-
-    @contextmanager
-    def _translated(self) -> Generator[None, None, None]:
-        """Turn what the disk says while reading into something that names the task."""
-        try:
-            yield
-        except OSError as error:
-            raise Damaged(self.path, f"cannot be read ({error.strerror or error})") from error
 
     # --- prune --------------------------------------------------------------------------------
 
@@ -334,6 +406,9 @@ class TaskFolder:
         """Put the old ones back."""
         with self._saving():
             Rewriting(self._disk, self, trash).restore(name)
+            # It is all back: what is left of it in the trash is emptied with the rest.
+            with suppress(OSError):
+                trash.remove(name)
 
     # --- the view -----------------------------------------------------------------------------
 
@@ -343,12 +418,12 @@ class TaskFolder:
 
     def view(self) -> list[Sighting]:
         """Give every file that may be a person's work."""
-        with self._translated():
+        with reading(self.path):
             return self._views.look()
 
     def seen(self, sighting: Sighting) -> None:
         """Learn that a sighting was taken care of."""
-        with self._translated():
+        with reading(self.path):
             self._views.seen(sighting)
 
     def swap_view(self, raw: bytes, revision: int) -> bool:
@@ -374,12 +449,12 @@ class TaskFolder:
 
     def kept(self, kind: Kind, but: Container[str] = ()) -> dict[str, bytes]:
         """Give what was kept, but for these names."""
-        with self._translated(), self.folder() as folder:
+        with reading(self.path), self.folder() as folder:
             return {} if folder is None else Kept(self._disk, folder).kept(kind, but)
 
     def drop_checkpoint_view(self, name: str) -> None:
         """Remove the rendering of a checkpoint."""
-        with self._translated(), self.folder() as folder:
+        with reading(self.path), self.folder() as folder:
             if folder is not None:
                 Kept(self._disk, folder).drop(name)
 
@@ -402,7 +477,7 @@ class TaskFolder:
 
     def loads(self) -> list[Mapping[str, Any]]:
         """Give the noted loads."""
-        with self._translated(), self.folder() as folder:
+        with reading(self.path), self.folder() as folder:
             return [] if folder is None else loads.read(self._disk, folder)
 
     @contextmanager

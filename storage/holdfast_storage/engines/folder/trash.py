@@ -17,6 +17,7 @@ from holdfast_storage.engines.folder.files import (
     open_folder,
     opened_folder,
     read_file,
+    reading,
     write_new_file,
 )
 from holdfast_storage.engines.folder.names import TRASH, segment_number
@@ -91,8 +92,9 @@ class Trash:
 
     def listed(self) -> list[Trashed]:
         """Give what can be brought back, newest first."""
-        found = sorted(self._all(), key=lambda taken: taken.at_ns, reverse=True)
-        return [taken.trashed for taken in found]
+        with reading(TRASH):
+            found = sorted(self._all(), key=lambda taken: taken.at_ns, reverse=True)
+            return [taken.trashed for taken in found]
 
     def _all(self) -> Iterator[Taken]:
         for name in self._names():
@@ -111,6 +113,10 @@ class Trash:
 
     def taken(self, name: str) -> Taken:
         """Give one of them, or raise Unknown."""
+        with reading(TRASH):
+            return self._taken(name)
+
+    def _taken(self, name: str) -> Taken:
         if name not in self._names():
             raise Unknown("trash", name)
         try:
@@ -137,9 +143,10 @@ class Trash:
     def empty(self, older_than_seconds: float) -> None:
         """Remove what was taken longer ago than that."""
         before_ns = self._disk.now_ns() - int(older_than_seconds * 1e9)
-        for name in self._names():
-            if self._taken_ns(name) < before_ns:
-                self.remove(name)
+        with reading(TRASH):
+            for name in self._names():
+                if self._taken_ns(name) < before_ns:
+                    self.remove(name)
 
     def _taken_ns(self, name: str) -> int:
         try:

@@ -44,6 +44,11 @@ class Views:
         # The last rendering took the place of the view, or its own where there was none.
         self._is_placed = False
 
+    @property
+    def is_busy(self) -> bool:
+        """Say whether something displaced is yet to be looked at, or to be removed when it is closed."""
+        return self.is_waiting or bool(self.unseen) or bool(self.handled)
+
     # --- without the lock ---------------------------------------------------------------------
 
     def may_have_changed(self) -> bool:
@@ -54,14 +59,15 @@ class Views:
     def _is_written_late(self) -> bool:
         """Say whether an editor wrote to a file that was displaced under its hands."""
         for name, found in list(self.handled.items()):
-            with suppress(FileNotFoundError, NotADirectoryError):
+            with suppress(OSError):
                 path = str(self._path / name)
                 if stamp_of(self._disk.stat(path, at=None))[:3] != found.stamp[:3]:
                     return True
         return False
 
     def _stamp_now(self) -> Stamp:
-        with suppress(FileNotFoundError, NotADirectoryError):
+        # Whatever the reason why it cannot be seen: looking closely will tell.
+        with suppress(OSError):
             return stamp_of(self._disk.stat(self._paths[VIEW], at=None))
         return _MISSING
 
@@ -78,7 +84,7 @@ class Views:
     def _editor_rest(self, name: str) -> float:
         try:
             opened_ns = self._disk.stat(self._paths[name], at=None).st_mtime_ns
-        except (FileNotFoundError, NotADirectoryError):
+        except OSError:
             return 0.0
         left = self._limits.open_editor_seconds - self.finder.age_seconds(opened_ns)
         # The editor may be closed sooner, so it is worth asking again.

@@ -6,12 +6,12 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import watchfiles
-
 from holdfast_storage.engines.folder.names import TASKS, VIEW, segment_number
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
+
+    import watchfiles
 
 # An edit is announced after 68 ms with these, after 105 ms with the defaults.
 _STEP_MS = 10
@@ -61,6 +61,9 @@ def _tasks_of(folders: set[str], task_of: Callable[[str], str | None]) -> set[st
 def _watched(
     root: Path, stop: asyncio.Event, force_polling: bool
 ) -> AsyncIterator[set[tuple[watchfiles.Change, str]]]:
+    # Most who open a workspace never watch it, and this takes a while to import.
+    import watchfiles
+
     # pyright takes the type of trio's Event, which is not installed, for unknown.
     return watchfiles.awatch(  # pyright: ignore[reportUnknownMemberType]
         root,

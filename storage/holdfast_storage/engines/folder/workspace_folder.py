@@ -17,8 +17,11 @@ from holdfast_storage.engines.folder.files import (
     open_folder,
     opened_folder,
     read_file,
+    reading,
+    remove_abandoned,
     write_new_file,
 )
+from holdfast_storage.engines.folder.limits import ABANDONED_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,6 +47,7 @@ class WorkspaceFolder:
         schema: bytes = b"",
         readme: str = "",
         settings: Mapping[str, Any] | None = None,
+        abandoned_seconds: float = ABANDONED_SECONDS,
     ) -> None:
         self._disk, self.root = disk, root
         self._schema, self._readme, self._settings = schema, readme, dict(settings or {})
@@ -53,7 +57,8 @@ class WorkspaceFolder:
         self._outdated: list[int] = []
         self.is_prepared = self._was_prepared = False
         self.process = disk.random_hex()
-        self.alive = Alive(disk, self.process)
+        self.alive = Alive(disk, self.process, abandoned_seconds)
+        self._abandoned_seconds = abandoned_seconds
         self.workspace_id = _pending_id(disk, root)
         try:
             self._adopt(self.settings())
@@ -74,13 +79,12 @@ class WorkspaceFolder:
 
     def settings(self) -> dict[str, Any]:
         """Give what holdfast.json says; nothing if it is not there."""
-        root = self.root_folder()
-        if root is None:
-            return {}
-        try:
-            raw = read_file(self._disk, names.SETTINGS, at=root)
-        except FileNotFoundError:
-            return {}
+        with reading(names.SETTINGS):
+            root = self.root_folder()
+            try:
+                raw = b"{}" if root is None else read_file(self._disk, names.SETTINGS, at=root)
+            except FileNotFoundError:
+                return {}
         try:
             return strict_json.parse_object(raw)
         except Unreadable as error:
@@ -108,6 +112,12 @@ class WorkspaceFolder:
                 with suppress(FileNotFoundError):
                     self._tasks = open_folder(self._disk, names.TASKS, at=root)
             return self._tasks if self._tasks >= 0 else None
+
+    def is_alive(self, process: str) -> bool:
+        """Say whether that process has not ended yet; nobody is called dead who cannot be asked."""
+        with suppress(OSError):
+            return self.alive.is_alive(process, self.root_folder())
+        return True
 
     def _open_root(self) -> int | None:
         if self._root < 0:
@@ -162,11 +172,13 @@ class WorkspaceFolder:
         root = self.root_folder()
         if root is None:
             raise FileNotFoundError(str(self.root))
+        remove_abandoned(disk, root, self._abandoned_seconds)
         self._put(names.IGNORE, b"*\n", root)
         self._put(names.README, self._readme.encode(), root)
         if self._schema:
             make_folder(disk, names.SCHEMA, at=root)
             with opened_folder(disk, names.SCHEMA, at=root) as schema:
+                remove_abandoned(disk, schema, self._abandoned_seconds)
                 self._put(names.SCHEMA_FILE, self._schema, schema)
         make_folder(disk, names.TASKS, at=root)
         self._put_settings(root)
@@ -195,7 +207,7 @@ class WorkspaceFolder:
         with suppress(FileNotFoundError):
             self._disk.stat(name, at=at)
             return
-        temporary = f".new.{self._disk.random_hex()}"
+        temporary = names.temporary_name(self._disk.random_hex())
         write_new_file(self._disk, temporary, raw, at=at)
         try:
             self._disk.rename_new(temporary, name, at=at)

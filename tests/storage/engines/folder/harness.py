@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,22 @@ def task_folder(root: Path, disk: Disk | None = None, task: str = TASK, **times:
     disk = disk or Disk()
     times.setdefault("settle_pause_seconds", 0.001)
     workspace = WorkspaceFolder(disk, root)
-    return TaskFolder(disk, workspace, task, Limits(**times), disk.boot_id())
+    folder = TaskFolder(disk, workspace, task, Limits(**times), disk.boot_id())
+    _opened.append((folder, workspace))
+    return folder
+
+
+_opened: list[tuple[TaskFolder, WorkspaceFolder]] = []
+
+
+def close_all() -> None:
+    """Close what a test opened: a thousand descriptors later, others' `select` refuses to work."""
+    while _opened:
+        folder, workspace = _opened.pop()
+        with suppress(OSError):
+            folder.close()
+        with suppress(OSError):
+            workspace.close()
 
 
 def commit(folder: TaskFolder, *ids: str, **body: Any) -> list[Record]:

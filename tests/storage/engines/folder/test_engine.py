@@ -94,7 +94,7 @@ async def test_descriptors_of_many_tasks_are_bounded(root: Path) -> None:
     for n in range(1, 20):
         await engine.commit(f"task-{n}", Recording(drafted("a")))
     for n in range(20):
-        await engine.commit(f"task-{n}", Recording(drafted("b"), known=1))
+        await engine.commit(f"task-{n}", Recording(drafted("b")))
 
     assert open_descriptors() <= before + 3 * 5
     await engine.close()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -26,7 +28,9 @@ from tests.storage.engines.folder.harness import (
 
 from holdfast_storage.core.errors import Damaged, JournalReplaced, NotSaved
 from holdfast_storage.core.records import DamagedLine, Record
-from holdfast_storage.engines.folder.files import Disk
+from holdfast_storage.engines.folder.files import FILE_MODE, Disk
+from holdfast_storage.engines.folder.trash import Trash
+from holdfast_storage.engines.folder.workspace_folder import WorkspaceFolder
 
 
 @pytest.fixture
@@ -150,9 +154,10 @@ def test_whoever_remembers_a_replaced_journal_must_begin_anew(root: Path, tmp_pa
 
     with pytest.raises(JournalReplaced):
         commit(folder, "e")
-    remembers = folder.commit([Recording(drafted("e"), known=2)])
+    # A reader that begins anew does so for itself.
     assert folder.opening() == 0
-    began_anew = folder.commit([Recording(drafted("e"), known=2)])
+    remembers = folder.commit([Recording(drafted("e"), known=2)])
+    began_anew = folder.commit([Recording(drafted("e"), known=0)])
 
     assert raised(remembers) == [JournalReplaced]
     assert began_anew == [None]
@@ -534,3 +539,65 @@ def test_no_second_workspace_grows_where_a_project_was_moved_away(tmp_path: Path
 
     assert not project.exists()
     assert ids(task_folder(tmp_path / "renamed" / ".holdfast")) == ["a"]
+
+
+def test_others_of_a_batch_that_began_anew_need_not(root: Path) -> None:
+    folder = task_folder(root)
+    commit(folder, "a", "b")
+    segment(root).write_bytes(segment(root).read_bytes().splitlines(keepends=True)[0])
+    anew, follower = Recording(drafted("c"), known=0), Recording(drafted("d"), known=1)
+
+    assert raised(folder.commit([Recording(None, known=2)])) == [JournalReplaced]
+    outcomes = folder.commit([anew, follower])
+
+    assert outcomes == [None, None]
+    assert ids(task_folder(root)) == ["a", "c", "d"]
+
+
+# --- reading while others write ---------------------------------------------------------------
+
+
+class InterruptedReader(Disk):
+    """Does something just before a segment is opened, once."""
+
+    before_segment: Callable[[], object] | None = None
+
+    def open(self, name: str, flags: int, mode: int = FILE_MODE, *, at: int | None) -> int:
+        happen = self.before_segment
+        if happen and name.endswith(".jsonl"):
+            self.before_segment = None
+            happen()
+        return super().open(name, flags, mode, at=at)
+
+
+@pytest.mark.parametrize("text", ["", "longer than before"])
+def test_a_reader_does_not_take_a_segment_that_is_rewritten_meanwhile_for_damaged(
+    root: Path, text: str
+) -> None:
+    disk = InterruptedReader()
+    reader, writer = task_folder(root, disk), task_folder(root)
+    commit(writer, "a", "b", "c")
+    trash = Trash(Disk(), WorkspaceFolder(Disk(), root))
+    commit(reader, "d")
+    disk.before_segment = lambda: writer.rewrite({2: drafted("b", text=text)}, "prune", trash)
+    portions = reader.read(0)
+
+    found = [entry for portion in portions for entry in portion]
+
+    assert [entry.id for entry in found if isinstance(entry, Record)] == ["a", "b", "c", "d"]
+    assert len(found) == 4
+
+
+def test_two_who_list_the_same_open_folder_each_see_all_of_it(tmp_path: Path) -> None:
+    for number in range(500):
+        (tmp_path / f"task-{number}").mkdir()
+    disk = Disk()
+    fd = os.open(tmp_path, os.O_RDONLY)
+    try:
+        with ThreadPoolExecutor(8) as threads:
+            listings = [len(found) for found in threads.map(disk.folders, [fd] * 100)]
+            names = [len(found) for found in threads.map(disk.listdir, [fd] * 100)]
+    finally:
+        os.close(fd)
+
+    assert set(listings) == set(names) == {500}

@@ -130,6 +130,25 @@ def test_a_save_in_the_moment_of_publishing_comes_back(root: Path, disk: Interru
     assert leftovers(root) == []
 
 
+def test_a_view_moved_away_in_the_moment_of_publishing_is_waited_for(
+    root: Path, disk: Interrupting
+) -> None:
+    """As vim does it: the old one gets another name, then the new one is written."""
+    folder = published(root, disk)
+
+    def move_away() -> None:
+        view_file(root).rename(root / "state.json~")
+
+    disk.before[moment_of(disk)] = move_away
+
+    assert not folder.swap_view(rendered(2), 2)
+
+    assert not view_file(root).exists()
+    assert leftovers(root) == []
+    save(root, BY_HAND)
+    assert sighted(folder) == [BY_HAND]
+
+
 def test_a_half_saved_file_gets_its_place_back(root: Path, disk: Interrupting) -> None:
     folder = published(root, disk)
     disk.before[moment_of(disk)] = lambda: save(root, HALF_SAVED)

@@ -1,0 +1,51 @@
+"""What one caller remembers of each task it has met; of those met long ago it must load anew."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+from holdfast_storage.core.decide.context import Belief
+from holdfast_storage.results import Saved
+
+_TASKS_KEPT = 256
+
+
+@dataclass(slots=True)
+class Remembered:
+    """What is remembered of one task."""
+
+    belief: Belief = field(default_factory=Belief)
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    # The arguments of the newest save, as a digest, and what it answered or will answer.
+    last_save: tuple[str, asyncio.Future[Saved]] | None = None
+
+    @property
+    def is_in_use(self) -> bool:
+        """Say whether a save is on its way."""
+        return self.turn.locked() or (self.last_save is not None and not self.last_save[1].done())
+
+
+class Memory:
+    """The tasks a caller has met, the least recently met one forgotten first."""
+
+    def __init__(self) -> None:
+        self._tasks: OrderedDict[str, Remembered] = OrderedDict()
+
+    def of(self, task: str) -> Remembered:
+        """Give what is remembered of a task; workers ask too, so nothing is forgotten here."""
+        found = self._tasks.get(task)
+        return found or self._tasks.setdefault(task, Remembered())
+
+    def meet(self, task: str) -> Remembered:
+        """Give the same at the beginning of a call, which makes it the last to be forgotten."""
+        met = self.of(task)
+        self._tasks.move_to_end(task)
+        while len(self._tasks) > _TASKS_KEPT:
+            oldest, remembered = next(iter(self._tasks.items()))
+            if remembered.is_in_use:
+                self._tasks.move_to_end(oldest)
+                break
+            del self._tasks[oldest]
+        return met

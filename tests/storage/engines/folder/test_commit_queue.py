@@ -1,0 +1,174 @@
+"""Which thread commits: the loop's own for what is light and alone on a quick disk, else another."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.storage.engines.folder.harness import (
+    CountingDisk,
+    Recording,
+    Refusing,
+    commit,
+    drafted,
+    ids,
+    task_folder,
+)
+
+from holdfast_storage.core.records import Draft, Entry
+from holdfast_storage.engines.folder import FolderEngine
+from holdfast_storage.engines.folder.files import Disk
+
+# However slow the machine is today, a commit counts as quick.
+PATIENT = 60.0
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / ".holdfast"
+
+
+class Watched(Recording):
+    """An operation that remembers which thread it was decided in."""
+
+    is_in_loop: bool | None = None
+
+    def decide(self, entries: Sequence[Entry]) -> Draft | None:
+        self.is_in_loop = threading.current_thread() is threading.main_thread()
+        return super().decide(entries)
+
+
+async def committed(
+    engine: FolderEngine, id: str, *, known: int = 10, is_light: bool = True
+) -> Watched:
+    operation = Watched(drafted(id), known)
+    await engine.commit("t", operation, is_light=is_light)
+    return operation
+
+
+async def convinced(root: Path, disk: Disk | None = None, **times: Any) -> FolderEngine:
+    """Open an engine that has seen ten quick commits."""
+    times.setdefault("at_once_seconds", PATIENT)
+    engine = FolderEngine.open(root, disk=disk, **times)
+    for number in range(10):
+        await committed(engine, f"first-{number}", known=number)
+    return engine
+
+
+async def test_a_light_operation_that_comes_alone_is_committed_in_the_loops_thread(
+    root: Path,
+) -> None:
+    engine = await convinced(root)
+
+    light = await committed(engine, "light")
+    heavy = await committed(engine, "heavy", known=11, is_light=False)
+
+    await engine.close()
+    assert (light.is_in_loop, heavy.is_in_loop) == (True, False)
+    assert ids(task_folder(root))[-2:] == ["light", "heavy"]
+
+
+async def test_light_operations_at_once_go_to_a_thread_and_share_a_flush(root: Path) -> None:
+    disk = CountingDisk()
+    engine = await convinced(root, disk)
+    before = disk.flushes
+
+    many = await asyncio.gather(*(committed(engine, f"{n}") for n in range(100)))
+
+    await engine.close()
+    assert disk.flushes - before == 1
+    assert not any(operation.is_in_loop for operation in many)
+    assert len(ids(task_folder(root))) == 110
+
+
+async def test_the_loop_waits_for_no_other_process(root: Path) -> None:
+    engine = await convinced(root)
+    other = task_folder(root)
+    turns = 0
+
+    with other.locked():
+        waiting = asyncio.create_task(committed(engine, "waits"))
+        while turns < 20:
+            turns += 1
+            await asyncio.sleep(0)
+        assert not waiting.done()
+
+    assert not (await waiting).is_in_loop
+    await engine.close()
+    assert ids(task_folder(root))[-1] == "waits"
+
+
+async def test_what_another_process_wrote_is_read_in_a_thread(root: Path) -> None:
+    engine = await convinced(root)
+    commit(task_folder(root), "of another")
+
+    operation = await committed(engine, "after it")
+
+    await engine.close()
+    assert not operation.is_in_loop
+    assert ids(task_folder(root))[-2:] == ["of another", "after it"]
+
+
+async def test_whoever_has_to_read_first_does_so_in_a_thread(root: Path) -> None:
+    engine = await convinced(root)
+
+    operation = await committed(engine, "knows little", known=3)
+
+    await engine.close()
+    assert not operation.is_in_loop
+    assert len(operation.shown[-1]) == 7
+
+
+async def test_a_slow_disk_is_left_to_a_thread(root: Path) -> None:
+    class Slow(Disk):
+        def flush_data(self, fd: int) -> None:
+            time.sleep(0.02)
+            super().flush_data(fd)
+
+    engine = await convinced(root, Slow(), at_once_seconds=0.01)
+
+    operation = await committed(engine, "a")
+
+    await engine.close()
+    assert not operation.is_in_loop
+
+
+async def test_a_refusal_in_the_loops_thread_is_the_callers(root: Path) -> None:
+    engine = await convinced(root)
+
+    with pytest.raises(ValueError, match="refused"):
+        await engine.commit("t", Refusing(known=10), is_light=True)
+    after = await committed(engine, "after")
+
+    await engine.close()
+    assert after.is_in_loop
+    assert ids(task_folder(root))[-1] == "after"
+
+
+async def test_closing_waits_for_what_the_loop_is_about_to_commit(root: Path) -> None:
+    engine = await convinced(root)
+    waiting = asyncio.create_task(committed(engine, "last"))
+    await asyncio.sleep(0)
+
+    await engine.close()
+
+    assert (await waiting).accepted
+    assert ids(task_folder(root))[-1] == "last"
+
+
+async def test_a_caller_that_stops_waiting_for_the_loop_stops_nothing(root: Path) -> None:
+    engine = await convinced(root)
+    waiting = asyncio.create_task(committed(engine, "a"))
+    await asyncio.sleep(0)
+
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    await engine.close()
+
+    assert ids(task_folder(root))[-1] == "a"
