@@ -1,0 +1,54 @@
+"""Real processes on one thread: nothing that was acknowledged is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from langchain_core.runnables import RunnableConfig
+from tests.storage.langgraph.puts import THREAD, found, id_of, put, saver_in
+from tests.storage.processes import Parent, all_at_once
+
+PUTS = 12
+
+
+async def put_and_write(parent: Parent, folder: Path, name: str) -> list[tuple[str, str]]:
+    """Put checkpoints and writes as fast as possible; answers those that were acknowledged."""
+
+    def work() -> list[tuple[str, str]]:
+        acknowledged: list[tuple[str, str]] = []
+        with saver_in(folder) as saver:
+            parent.wait_for_go()
+            for number in range(PUTS):
+                config = put(saver, {"by": name, "number": number}, run_id=name)
+                saver.put_writes(config, [("by", name)], f"{name}-{number}")
+                acknowledged.append((id_of(config), f"{name}-{number}"))
+        return acknowledged
+
+    return await asyncio.to_thread(work)
+
+
+def test_processes_on_one_thread_lose_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+    names = ["ann", "bob", "cleo"]
+
+    answers = all_at_once(put_and_write, [(tmp_path, name) for name in names])
+
+    with saver_in(tmp_path) as saver:
+        there = {each.checkpoint["id"]: each for each in saver.list(THREAD)}
+    acknowledged = {id_: task for answer in answers for id_, task in answer}
+    assert len(acknowledged) == len(names) * PUTS
+    assert there.keys() == acknowledged.keys()
+    for id_, task in acknowledged.items():
+        name, number = task.split("-")
+        values = there[id_].checkpoint["channel_values"]
+        assert values == {"by": name, "number": int(number)}
+        assert there[id_].pending_writes == [(task, "by", name)]
+
+
+def test_a_thread_may_have_any_name(tmp_path: Path) -> None:
+    config: RunnableConfig = {"configurable": {"thread_id": "Über/../user:42"}}
+    with saver_in(tmp_path) as saver:
+        put(saver, {"a": 1}, config)
+
+        assert found(saver, config).checkpoint["channel_values"] == {"a": 1}
+    assert len(list((tmp_path / ".holdfast" / "tasks").iterdir())) == 1
