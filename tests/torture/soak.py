@@ -1,0 +1,247 @@
+"""16 processes on one folder for hours, killed and edited under: nothing is lost, nothing grows.
+
+python -m tests.torture.soak --hours 1 --json results.jsonl
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import signal
+import statistics
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.torture import acknowledged
+from tests.torture.agent import Agent, edit
+from tests.torture.forking import Forked, Said, wait_for
+from tests.torture.harness import Row, main
+
+PROCESSES = 16
+IMMORTALS = 4
+SLOTS = 8
+SAMPLE_SECONDS = 5.0
+# Flat means flat: RSS may not rise by more than this, nor may a single descriptor stay open.
+MOST_MIB_PER_HOUR = 1.0
+SHORTEST_FIT_SECONDS = 1200
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One soak: where, how long, how fast."""
+
+    root: Path
+    seed: int
+    seconds: float
+    think_seconds: float
+    kill_seconds: float
+    task_seconds: float
+    began: float = field(default_factory=time.monotonic)
+
+    def task(self, chance: random.Random) -> str:
+        """Choose a task: mostly one of those in work now, at times an old one taken up again.
+
+        A task is in work for a while and then replaced by another, so every process meets more and
+        more of them, and none grows without end.
+        """
+        slot = chance.randrange(SLOTS)
+        passed = time.monotonic() - self.began + slot * self.task_seconds / SLOTS
+        generation = int(passed / self.task_seconds)
+        if generation and chance.random() < 0.1:
+            generation = chance.randrange(generation)
+        return f"work-{slot}-{generation}"
+
+    def is_over(self) -> bool:
+        """Say whether the time has come to end."""
+        return time.monotonic() - self.began > self.seconds
+
+
+# --- the one who watches ----------------------------------------------------------------------
+
+
+@dataclass
+class Sample:
+    """What one process held at one moment."""
+
+    second: float
+    rss_mib: float
+    descriptors: int
+
+
+class Soak:
+    """Starts, kills, replaces and watches the others."""
+
+    def __init__(self, setting: Setting) -> None:
+        self._setting = setting
+        self._chance = random.Random(setting.seed)
+        self._agents: list[Forked] = []
+        self._started = 0
+        self._acknowledged: list[Said] = []
+        self.did: Counter[str] = Counter()
+        self.kills = 0
+        self.violations: list[str] = []
+        self.samples: dict[int, list[Sample]] = {}
+
+    def run(self) -> None:
+        """Let everybody work until the time is over, then look at what is there."""
+        setting = self._setting
+        person = Forked(
+            lambda say: edit(
+                setting.root,
+                setting.seed,
+                setting.task,
+                setting.think_seconds,
+                setting.is_over,
+                say,
+            )
+        )
+        self._agents = [self._started_agent(place) for place in range(PROCESSES)]
+        self.samples = {agent.pid: [] for agent in self._agents[:IMMORTALS]}
+        kill_at = sample_at = time.monotonic()
+        while not setting.is_over():
+            self._listen([person, *self._agents], min(kill_at, sample_at) - time.monotonic())
+            if time.monotonic() >= kill_at:
+                self._kill_one()
+                kill_at = time.monotonic() + self._chance.expovariate(1 / setting.kill_seconds)
+            if time.monotonic() >= sample_at:
+                self._sample()
+                sample_at = time.monotonic() + SAMPLE_SECONDS
+        self._let_end([person, *self._agents])
+        self._judge()
+
+    def _started_agent(self, place: int) -> Forked:
+        name = f"agent{place:02}.{self._started}"
+        self._started += 1
+        setting = self._setting
+        return Forked(
+            lambda say: Agent(
+                setting.root, name, setting.seed, setting.task, setting.think_seconds, say
+            ).work(setting.is_over)
+        )
+
+    def _listen(self, children: list[Forked], seconds: float) -> None:
+        for child in wait_for(children, max(0.0, seconds)):
+            self._take(child.heard())
+            if child.is_over and not self._setting.is_over():
+                raise RuntimeError(f"a process ended by itself: {self.violations}")
+
+    def _take(self, said: list[Said]) -> None:
+        for words in said:
+            if words[0] in acknowledged.KINDS:
+                self._acknowledged.append(words)
+            elif words[0] == "failed":
+                self.violations.append(words[1])
+            else:
+                self.did[f"{words[0]} {words[1]}"] += 1
+
+    def _kill_one(self) -> None:
+        place = self._chance.randrange(IMMORTALS, PROCESSES)
+        self._take(self._agents[place].end())
+        self._agents[place] = self._started_agent(place)
+        self.kills += 1
+
+    def _sample(self) -> None:
+        second = time.monotonic() - self._setting.began
+        for pid, samples in self.samples.items():
+            samples.append(
+                Sample(second, _rss_mib(pid), len(list(Path(f"/proc/{pid}/fd").iterdir())))
+            )
+
+    def _let_end(self, children: list[Forked]) -> None:
+        until = time.monotonic() + 120
+        while children:
+            for child in wait_for(children, max(0.0, until - time.monotonic())):
+                self._take(child.heard())
+            for child in [each for each in children if each.is_over]:
+                self._take(child.joined())
+                children.remove(child)
+            if children and time.monotonic() > until:
+                self.violations.append(f"{len(children)} processes did not end")
+                for child in children:
+                    child.signal(signal.SIGKILL)
+
+    def _judge(self) -> None:
+        root = self._setting.root
+        tasks = sorted({words[1] for words in self._acknowledged})
+        self.violations += acknowledged.lost(root, self._acknowledged)
+        self.violations += acknowledged.unhealthy(root, tasks)
+        self.violations += grown(self.samples)
+
+    @property
+    def count(self) -> int:
+        """How much was acknowledged."""
+        return len(self._acknowledged)
+
+
+def _rss_mib(pid: int) -> float:
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * 4096 / 2**20
+
+
+# --- flat or not ------------------------------------------------------------------------------
+
+
+def slope_per_hour(samples: list[Sample], what: Callable[[Sample], float]) -> float:
+    """Fit a line through the last two thirds: before that caches still fill."""
+    settled = samples[len(samples) // 3 :]
+    line = statistics.linear_regression([s.second for s in settled], [what(s) for s in settled])
+    return line.slope * 3600
+
+
+def grown(samples: dict[int, list[Sample]]) -> Iterator[str]:
+    """Name the processes that hold more and more; in less than 20 minutes that cannot be told."""
+    for pid, of_one in samples.items():
+        if of_one[-1].second < SHORTEST_FIT_SECONDS:
+            return
+        mib = slope_per_hour(of_one, lambda sample: sample.rss_mib)
+        descriptors = slope_per_hour(of_one, lambda sample: sample.descriptors)
+        if mib > MOST_MIB_PER_HOUR:
+            yield f"process {pid} grew by {mib:.1f} MiB an hour"
+        if descriptors > 2:
+            yield f"process {pid} opened {descriptors:.1f} descriptors an hour more than it closed"
+
+
+def _held(samples: dict[int, list[Sample]]) -> str:
+    """Say what the processes that were never killed held, from the first third to the end."""
+    told: list[str] = []
+    for of_one in samples.values():
+        if of_one[-1].second < SHORTEST_FIT_SECONDS:
+            return f"{of_one[-1].rss_mib:.0f} MiB, too short to see whether that grows"
+        settled = of_one[len(of_one) // 3 :]
+        mib = slope_per_hour(of_one, lambda sample: sample.rss_mib)
+        told.append(
+            f"{settled[0].rss_mib:.1f} to {settled[-1].rss_mib:.1f} MiB ({mib:+.2f}/h), "
+            f"{settled[0].descriptors} to {settled[-1].descriptors} fds"
+        )
+    return "; ".join(told)
+
+
+def soaked(seed: int, seconds: float, **pace: float) -> Row:
+    folder = Path(tempfile.mkdtemp(prefix="holdfast-soak-"))
+    soak = Soak(Setting(folder / ".holdfast", seed, seconds, **pace))
+    soak.run()
+    if not soak.violations:
+        shutil.rmtree(folder)
+    busy = soak.did["refused busy"]
+    remark = f"{soak.kills} kills, {busy} busy; {_held(soak.samples)}"
+    if soak.violations:
+        remark += f"; kept {folder}"
+    return Row("soak", soak.count, "acknowledged", seed, tuple(soak.violations[:50]), remark)
+
+
+def short(seed: int) -> Row:
+    """Half a minute: nothing lost, nothing left over, check clean."""
+    return soaked(seed, 20, think_seconds=0.2, kill_seconds=0.3, task_seconds=5)
+
+
+def long(seed: int, hours: float) -> Row:
+    """As long as you like, at a pace that leaves others room to work."""
+    return soaked(seed, hours * 3600, think_seconds=0.4, kill_seconds=2, task_seconds=30)
+
+
+if __name__ == "__main__":
+    main(short, by_hours=long)
