@@ -22,8 +22,9 @@ from holdfast_server.resources import add_resources, listed_tasks
 from holdfast_server.subscriptions import Subscriptions
 from holdfast_server.tools import specs
 from holdfast_server.tools.meant import right_tool
-from holdfast_server.tools.refusals import UnknownTool, failure
-from holdfast_server.tools.served import ServedTool
+from holdfast_server.tools.refusals import UnknownTool, in_words
+from holdfast_server.tools.served import Reply, ServedTool
+from holdfast_server.tools.shortcut import Shortcut
 from holdfast_storage import HoldfastError, Workspace
 
 INSTRUCTIONS = (
@@ -57,7 +58,8 @@ class HoldfastServer(MCPServer[Any]):
     ) -> CallToolResult | InputRequiredResult:
         """Call a tool; a wrong name is answered with the right one."""
         if name not in self._names:
-            return failure(UnknownTool(name, right_tool(name, self._names), self._names))
+            unknown = UnknownTool(name, right_tool(name, self._names), self._names)
+            return Reply(in_words(unknown)).as_result()
         return await super().call_tool(name, arguments, context)
 
 
@@ -76,14 +78,16 @@ def build(
     chosen = specs.CORE if core_only else specs.ALL
     names = [spec.name for spec in chosen]
     metrics = metrics or Metrics()
+    served = [ServedTool.of(spec, callers, workspace, metrics, names) for spec in chosen]
     server = HoldfastServer(
         workspace,
-        [ServedTool.of(spec, callers, workspace, metrics, names) for spec in chosen],
+        served,
         title="Holdfast",
         version=__version__,
         instructions=INSTRUCTIONS.format(begin="" if core_only else _BEGIN),
         subscriptions=subscriptions.bus,
         cache_hints={"tools/list": CacheHint(ttl_ms=3_600_000, scope="public")},
+        middleware=[Shortcut(served)],
         log_level="WARNING",
     )
     add_resources(server, workspace)

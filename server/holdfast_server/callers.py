@@ -7,14 +7,16 @@ from collections import OrderedDict
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from mcp.server.context import ServerRequestContext
 from mcp.server.mcpserver import Context
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from holdfast_server.bearer import TOKEN_NAME
 from holdfast_storage import Caller, Workspace
 from holdfast_storage.core.brief import is_person
 
-# Where the guard of the HTTP server notes whose token a request came with.
-TOKEN_NAME = "holdfast.token"
+# A request as the SDK hands it to tools, and as it hands it to what lies before them.
+AnyContext = Context[Any, Any] | ServerRequestContext[Any, Any]
 
 _NAME_LENGTH = 80
 _SESSIONS_KEPT = 10_000
@@ -28,15 +30,20 @@ class Callers:
     ) -> None:
         self._workspace, self._agent = workspace, agent
         self._core_only, self._is_shared = core_only, is_shared
+        # The one caller of a stdio process.
+        self._alone: Caller | None = None
         self._known: OrderedDict[tuple[str, str], Caller] = OrderedDict()
         self._last_task: WeakKeyDictionary[Caller, str] = WeakKeyDictionary()
 
-    def of(self, context: Context[Any, Any]) -> Caller:
+    def of(self, context: AnyContext) -> Caller:
         """Give the caller; one without session or token of its own remembers nothing."""
+        if self._alone is not None:
+            return self._alone
         by = self._agent or _client_name(context)
         if not self._is_shared:
-            return self._remembered("", "", by)
-        request: Any = context.request_context.request
+            self._alone = self._workspace.caller(by, core_only=self._core_only)
+            return self._alone
+        request: Any = _request_of(context)
         token = request.scope.get(TOKEN_NAME, "")
         # Sessions are of the handshake generation; elsewhere anybody could make one up.
         is_modern = context.session.protocol_version in MODERN_PROTOCOL_VERSIONS
@@ -65,7 +72,11 @@ class Callers:
         return self._last_task.get(caller, "")
 
 
-def _client_name(context: Context[Any, Any]) -> str:
+def _request_of(context: AnyContext) -> object:
+    return context.request_context.request if isinstance(context, Context) else context.request
+
+
+def _client_name(context: AnyContext) -> str:
     params = context.session.client_params
     name = params.client_info.name if params else "agent"
     plain = "".join(letter for letter in name if letter.isprintable()).strip()

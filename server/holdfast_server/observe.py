@@ -31,6 +31,11 @@ def log_to_stderr(level: str = "info") -> None:
     LOG.setLevel(level.upper())
 
 
+def is_observed() -> bool:
+    """Say whether anybody would see an event: it costs something to describe one."""
+    return LOG.isEnabledFor(logging.INFO) or get_current_span().is_recording()
+
+
 def event(name: str, **fields: Any) -> None:
     """Note that something happened, in the log and on the span of the request it belongs to."""
     span = get_current_span()

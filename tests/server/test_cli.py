@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from holdfast_server import __version__
-from holdfast_server.cli.main import main
+from holdfast_server.cli.main import COMMANDS, main
 from holdfast_server.http.tokens import Tokens
-
-COMMANDS = ["serve", "demo", "token"]
 
 
 def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -30,7 +31,7 @@ def test_without_a_command_the_commands_are_listed(capsys: pytest.CaptureFixture
 
     assert status == 0
     said = capsys.readouterr().out
-    assert all(f"\n    {command} " in said for command in COMMANDS)
+    assert all(re.search(rf"^    {command}\s", said, re.MULTILINE) for command in COMMANDS)
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])
@@ -39,7 +40,8 @@ def test_help_has_an_example(command: str, capsys: pytest.CaptureFixture[str]) -
         main([*command.split(), "--help"])
 
     assert exit_.value.code == 0
-    assert f"example: holdfast {command}".rstrip() in capsys.readouterr().out
+    examples = capsys.readouterr().out.partition("\nexample: ")[2]
+    assert f"holdfast {command}".rstrip() in examples
 
 
 def test_an_unknown_command_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -110,6 +112,17 @@ def test_tokens_are_listed_and_removed(tokens: Path, capsys: pytest.CaptureFixtu
     assert names == ["ann", "ben", "ann"]
 
 
+def test_tokens_answer_in_json(tokens: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told: list[Any] = []
+    for words in (["add", "ann"], ["list"], ["remove", "ann"]):
+        main(["token", *words, "--json", "--tokens", str(tokens)])
+        told.append(json.loads(capsys.readouterr().out))
+
+    assert told[0]["token"].startswith("hf_")
+    assert [each["name"] for each in told[1]] == ["ann"]
+    assert told[2] == {"name": "ann", "removed": True}
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -124,8 +137,9 @@ def test_a_token_that_cannot_be_is_refused(
 ) -> None:
     Tokens(tokens).add("ann")
 
-    assert main(["token", *arguments, "--tokens", str(tokens)]) == 1
+    status = main(["token", *arguments, "--tokens", str(tokens)])
 
+    assert status == (3 if arguments[0] == "remove" else 1)
     assert said in capsys.readouterr().err
 
 

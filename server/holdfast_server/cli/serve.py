@@ -17,7 +17,7 @@ def add_parser(commands: Any) -> None:
         "serve",
         help="serve the MCP tools to an agent",
         description="Serve the MCP tools over stdio (for an agent on this machine) or over HTTP.",
-        epilog="example: holdfast serve --workspace ~/work/.holdfast",
+        epilog="example: holdfast serve --workspace ~/project/.holdfast",
     )
     parser.add_argument("--workspace", help="the folder (default: found from the current folder)")
     parser.add_argument("--agent", default="", help="the name under which work is recorded")

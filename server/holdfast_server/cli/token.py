@@ -6,6 +6,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from holdfast_server.cli.command import print_json
+from holdfast_server.cli.terminal import Screen
+
 
 def add_parser(commands: Any) -> None:
     """Describe the command."""
@@ -13,11 +16,13 @@ def add_parser(commands: Any) -> None:
         "token",
         help="make and remove tokens for the HTTP server",
         description="Tokens let agents in over HTTP; each is the name its agent's work is recorded by.",
-        epilog="example: holdfast token add researcher",
+        epilog="example: holdfast token add researcher\n         holdfast token list",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("action", choices=("add", "remove", "list"))
     parser.add_argument("name", nargs="?", default="", help="the agent's name")
     parser.add_argument("--tokens", type=Path, help="the file (default: with your settings)")
+    parser.add_argument("--json", action="store_true", help="answer as JSON")
     parser.set_defaults(run=run)
 
 
@@ -27,10 +32,19 @@ def run(options: argparse.Namespace) -> int:
 
     tokens = Tokens(options.tokens or default_file())
     if options.action == "list":
-        for name, made in sorted(tokens.names().items()):
-            print(f"{name}\t{made}")
+        names = dict(sorted(tokens.names().items()))
+        if options.json:
+            print_json([{"name": name, "made": made} for name, made in names.items()])
+        else:
+            Screen().table(("NAME", "MADE"), names.items())
     elif options.action == "add":
-        print(tokens.add(options.name))
+        token = tokens.add(options.name)
+        if options.json:
+            print_json({"name": options.name, "token": token})
+        else:
+            print(token)
     else:
         tokens.remove(options.name)
+        if options.json:
+            print_json({"name": options.name, "removed": True})
     return 0

@@ -1,4 +1,4 @@
-"""The web application: the tools at /mcp, /health for those who watch, /metrics for Prometheus."""
+"""The web application: the tools at /mcp, /health, /metrics for Prometheus, the page at /."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route
+from starlette.types import ASGIApp
 
 from holdfast_server import __version__
 from holdfast_server.metrics import PROMETHEUS, Metrics
@@ -24,6 +25,7 @@ def web_app(
     metrics: Metrics,
     watching: Callable[[], AbstractAsyncContextManager[None]],
     *,
+    page: ASGIApp,
     body_limit: int,
 ) -> Starlette:
     """Put the application together; the guard comes around it."""
@@ -49,7 +51,8 @@ def web_app(
         routes=[
             Route("/health", health),
             Route("/metrics", counted),
-            Mount("/", app=tools),
+            *tools.routes,
+            Mount("/", app=page),
         ],
         lifespan=lifespan,
     )

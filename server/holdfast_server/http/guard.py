@@ -6,12 +6,14 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from urllib.parse import quote
 
 from starlette.datastructures import Headers
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from holdfast_server.callers import TOKEN_NAME
+from holdfast_server.bearer import TOKEN_NAME
+from holdfast_server.http.sessions import Sessions
 from holdfast_server.http.tokens import Tokens
 from holdfast_server.observe import LOG
 from holdfast_storage import HoldfastError
@@ -31,6 +33,10 @@ class Rules:
     at_once: int = 1000
     at_once_each: int = 100
     public: frozenset[str] = frozenset({"/health"})
+    # Where programs come with a bearer token; everywhere else people come with a cookie.
+    for_programs: tuple[str, ...] = ("/mcp", "/metrics", "/.well-known")
+    # What somebody needs who is about to log in.
+    for_strangers: frozenset[str] = frozenset()
 
 
 class Guard:
@@ -42,8 +48,10 @@ class Guard:
         rules: Rules,
         tokens: Tokens,
         clock: Callable[[], float] = time.monotonic,
+        sessions: Sessions | None = None,
     ) -> None:
         self._app, self._rules, self._tokens, self._clock = app, rules, tokens, clock
+        self._sessions = sessions
         # Where tokens were needed once they are for good: removing the last one opens no door.
         self._needs_token = bool(tokens)
         self._at_work: Counter[str] = Counter()
@@ -81,9 +89,11 @@ class Guard:
         if scope["path"] in self._rules.public:
             return ""
         address: str = (scope.get("client") or ("",))[0]
-        name = self._name(headers)
+        name = self._name(scope["path"], headers)
         self._check_how_often(name or address)
-        if self._needs_token and not name:
+        if self._needs_token and not name and scope["path"] not in self._rules.for_strangers:
+            if scope["method"] == "GET" and self._is_page(scope["path"]):
+                raise LogInFirst(scope)
             hint = "Send a token made with: holdfast token add NAME"
             said = {"www-authenticate": 'Bearer realm="holdfast"'}
             raise Refused(401, "token_needed", hint, said)
@@ -98,9 +108,16 @@ class Guard:
         scheme, _, host = origin.partition("://")
         return scheme.lower() in ("http", "https") and self._is_ours(host)
 
-    def _name(self, headers: Headers) -> str:
+    def _is_page(self, path: str) -> bool:
+        return self._sessions is not None and not path.startswith(self._rules.for_programs)
+
+    def _name(self, path: str, headers: Headers) -> str:
         try:
             self._needs_token = self._needs_token or bool(self._tokens)
+            # A browser adds cookies by itself, so they never open what is for programs; and a token
+            # that an agent holds does not make it a person.
+            if self._sessions is not None and self._is_page(path):
+                return self._sessions.name_of(self._sessions.of(headers))
             return self._tokens.name_of(_bearer(headers)) or ""
         except (HoldfastError, OSError) as error:
             LOG.warning("the tokens cannot be read: %s", error)
@@ -132,7 +149,17 @@ class Refused(Exception):
         self, status: int, code: str, hint: str, headers: dict[str, str] | None = None
     ) -> None:
         super().__init__(code)
-        self.response = JSONResponse({"error": code, "hint": hint}, status, headers)
+        self.response: Response = JSONResponse({"error": code, "hint": hint}, status, headers)
+
+
+class LogInFirst(Refused):
+    """Somebody in a browser who has not shown a token yet."""
+
+    def __init__(self, scope: Scope) -> None:
+        super().__init__(401, "token_needed", "")
+        query = f"?{scope['query_string'].decode()}" if scope.get("query_string") else ""
+        wanted = quote(scope.get("raw_path", b"/").decode() + query, safe="")
+        self.response = RedirectResponse(f"/login?next={wanted}", 303)
 
 
 def _bearer(headers: Headers) -> str:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mcp.types import CallToolResult, TextContent
-
 from holdfast_server.tools.meant import Meant, readable
 from holdfast_storage.core.errors import (
     HoldfastError,
@@ -42,11 +40,10 @@ class Bug(HoldfastError):
         )
 
 
-def failure(error: HoldfastError, hint: str = "") -> CallToolResult:
+def in_words(error: HoldfastError, hint: str = "") -> str:
     """Say it so that a model can go on from there."""
     said = f"{error.code}: {error}".rstrip(".")
-    text = f"{said}. {hint or error.hint}".rstrip()
-    return CallToolResult(content=[TextContent(type="text", text=text)], is_error=True)
+    return f"{said}. {hint or error.hint}".rstrip()
 
 
 def next_call(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -14,14 +15,14 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import CallToolResult, InputRequiredResult, TextContent, ToolAnnotations
 from pydantic import PrivateAttr
 
-from holdfast_server.callers import Callers
+from holdfast_server.callers import AnyContext, Callers
 from holdfast_server.metrics import Metrics
-from holdfast_server.observe import LOG, event
+from holdfast_server.observe import LOG, event, is_observed
 from holdfast_server.tools.arguments import WrongCall, checked
 from holdfast_server.tools.calls import call
 from holdfast_server.tools.elicit import answered_by_client
 from holdfast_server.tools.meant import Around, hint_for, right_name
-from holdfast_server.tools.refusals import Bug, failure, next_call
+from holdfast_server.tools.refusals import Bug, in_words, next_call
 from holdfast_server.tools.specs import Spec
 from holdfast_server.tools.told import schema_of, told
 from holdfast_storage import Caller, Workspace
@@ -31,6 +32,27 @@ from holdfast_storage.results import Answer, Asked
 
 _NOTED = ("task", "step", "checkpoint", "revision", "run", "status", "go", "found")
 _OPEN = ("active", "waiting", "paused", "failed")
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a tool says: for the model as text, and unless it is a refusal as data; each is enough."""
+
+    text: str
+    said: dict[str, Any] | None = None
+
+    def as_result(self) -> CallToolResult:
+        """Give it as the SDK takes it."""
+        content: list[Any] = [TextContent(type="text", text=self.text)]
+        is_error = self.said is None
+        return CallToolResult(content=content, structured_content=self.said, is_error=is_error)
+
+    def on_the_wire(self) -> dict[str, Any]:
+        """Give it as the SDK would send it, less what the generation of the protocol adds."""
+        content = [{"type": "text", "text": self.text}]
+        if self.said is None:
+            return {"content": content, "isError": True}
+        return {"content": content, "structuredContent": self.said, "isError": False}
 
 
 class ServedTool(Tool):
@@ -80,6 +102,18 @@ class ServedTool(Tool):
     async def run(
         self, arguments: dict[str, Any], context: Context[Any, Any], convert_result: bool = False
     ) -> CallToolResult | InputRequiredResult:
+        """Answer through the SDK."""
+        reply = await self.reply(arguments, context)
+        return reply.as_result() if isinstance(reply, Reply) else reply
+
+    @property
+    def may_ask_the_client(self) -> bool:
+        """Whether an answer may need the client before it is one."""
+        return self._spec.answer is Asked
+
+    async def reply(
+        self, arguments: dict[str, Any], context: AnyContext
+    ) -> Reply | InputRequiredResult:
         """Check the arguments, do it, and answer; a refusal is an answer too."""
         began = time.perf_counter()
         try:
@@ -88,16 +122,17 @@ class ServedTool(Tool):
                 answer = await self._done(caller, arguments, context)
             except WrongCall as error:
                 self._count(began, error.code, {"by": caller.by})
-                return failure(error, await self._corrected(caller, arguments))
+                return Reply(in_words(error, await self._corrected(caller, arguments)))
             except HoldfastError as error:
                 self._count(began, error.code, {"by": caller.by})
                 has_begin = "begin_step" in self._served
                 hint = next_call(error, self.name, arguments, has_begin=has_begin)
-                return failure(error, hint)
+                return Reply(in_words(error, hint))
             if isinstance(answer, InputRequiredResult):
                 return answer
             self._callers.note_task(caller, getattr(answer, "task", ""))
             said = told(answer, arguments)
+            text = encode(said).decode()
         except MCPError:
             # The protocol's own refusals are not ours to put into words.
             raise
@@ -105,19 +140,16 @@ class ServedTool(Tool):
             # A bug. The SDK would answer with its text, which may hold contents: that is for the log.
             LOG.exception("%s failed", self.name)
             self._count(began, Bug.code, {})
-            return failure(Bug(self.name))
-        about = {name: value for name in _NOTED if (value := getattr(answer, name, None))}
-        if not self._spec.read_only:
-            about["bytes"] = _size(arguments)
-        self._count(began, "ok", {"by": caller.by} | about)
-        return result(said)
+            return Reply(in_words(Bug(self.name)))
+        self._count(began, "ok", self._about(caller, arguments, answer) if is_observed() else {})
+        return Reply(text, said)
 
     async def _done(
-        self, caller: Caller, arguments: dict[str, Any], context: Context[Any, Any]
+        self, caller: Caller, arguments: dict[str, Any], context: AnyContext
     ) -> Answer | InputRequiredResult:
         given = checked(self._spec, arguments, right_name)
         answer = await call(caller, self.name, given)
-        if isinstance(answer, Asked):
+        if isinstance(answer, Asked) and isinstance(context, Context):
             return await answered_by_client(answer, given, context, self._workspace)
         return answer
 
@@ -130,16 +162,16 @@ class ServedTool(Tool):
             open_tasks = [line.task for line in lines if line.status in _OPEN]
         return hint_for(self._spec, arguments, Around(self._served, last, open_tasks))
 
+    def _about(self, caller: Caller, arguments: dict[str, Any], answer: Answer) -> dict[str, Any]:
+        noted = {name: value for name in _NOTED if (value := getattr(answer, name, None))}
+        if not self._spec.read_only:
+            noted["bytes"] = _size(arguments)
+        return {"by": caller.by} | noted
+
     def _count(self, began: float, outcome: str, about: dict[str, Any]) -> None:
         seconds = time.perf_counter() - began
         self._metrics.called(self.name, outcome, seconds)
         event(self.name, outcome=outcome, **about, ms=round(seconds * 1000, 2))
-
-
-def result(said: dict[str, Any]) -> CallToolResult:
-    """Give an answer in both forms; either is enough by itself."""
-    text = encode(said).decode()
-    return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=said)
 
 
 def _size(arguments: dict[str, Any]) -> int:

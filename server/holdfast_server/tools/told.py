@@ -40,17 +40,25 @@ class Telling:
     sometimes: Mapping[str, Any] = field(default_factory=dict[str, Any])
     inside: Mapping[str, Telling] = field(default_factory=dict[str, "Telling"])
 
-    def of(self, dumped: Told) -> Told:
+    def of(self, answer: Answer) -> Told:
         """Choose from an answer's fields."""
-        told = {name: dumped[name] for name in self.always}
-        told |= {n: dumped[n] for n, nothing in self.sometimes.items() if dumped[n] != nothing}
-        for name, telling in self.inside.items():
-            value = told.get(name)
-            if is_array(value):
-                told[name] = [telling.of(item) for item in value]
-            elif is_object(value):
-                told[name] = telling.of(value)
+        told = {name: self._said(name, getattr(answer, name)) for name in self.always}
+        for name, nothing in self.sometimes.items():
+            if (value := getattr(answer, name)) != nothing:
+                told[name] = self._said(name, value)
         return told
+
+    def _said(self, name: str, value: Any) -> Any:
+        """Give a field as JSON; what agents saved is that already."""
+        if isinstance(value, Answer):
+            return self.inside[name].of(value) if name in self.inside else _dumped(value)
+        if is_array(value) and value and isinstance(value[0], Answer):
+            return [self._said(name, item) for item in value]
+        return value
+
+
+def _dumped(answer: Answer) -> Told:
+    return answer.model_dump(mode="json", by_alias=True)
 
 
 _PROGRESS = Telling(("done", "failed", "total", "last_done"), {"resumes": 0})
@@ -106,7 +114,7 @@ TELLINGS: dict[type[Answer], Telling] = {
 
 def told(answer: Answer, arguments: Mapping[str, Any]) -> Told:
     """Give an answer as an agent gets it."""
-    chosen = TELLINGS[type(answer)].of(answer.model_dump(mode="json", by_alias=True))
+    chosen = TELLINGS[type(answer)].of(answer)
     if "hint" in chosen:
         chosen["hint"] = chosen["hint"].rstrip()
     if isinstance(answer, Listing):

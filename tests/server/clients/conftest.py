@@ -40,11 +40,17 @@ class Clients:
         """The command as clients start it."""
         return str(Path(sys.executable).with_name("holdfast"))
 
-    def run(self, *command: str) -> str:
+    @property
+    def claude(self) -> tuple[str, str]:
+        """Claude Code: what its own installer would link to; that one did not run."""
+        wrapper = self.modules / "@anthropic-ai" / "claude-code" / "cli-wrapper.cjs"
+        return str(self.node), str(wrapper)
+
+    def run(self, *command: str, folder: Path | None = None) -> str:
         """Run a command with no network but loopback and give what it prints."""
         done = subprocess.run(
             [*(_ALONE if _can_be_alone() else []), *command],
-            cwd=self.home,
+            cwd=folder or self.home,
             env={
                 "PATH": f"{self.node.parent}:{os.environ['PATH']}",
                 "HOME": str(self.home),

@@ -39,16 +39,12 @@ def test_the_inspector_lists_and_calls_the_tools(clients: Clients) -> None:
 
 
 def test_claude_code_connects(clients: Clients) -> None:
-    # What its own installer would link to; that one did not run.
-    wrapper = clients.modules / "@anthropic-ai" / "claude-code" / "cli-wrapper.cjs"
-    claude = (str(clients.node), str(wrapper))
     workspace = str(clients.home / ".holdfast")
+    serve = (clients.holdfast, "serve", "--workspace", workspace)
 
-    clients.run(
-        *claude, "mcp", "add", "holdfast", "--", clients.holdfast, "serve", "--workspace", workspace
-    )
+    clients.run(*clients.claude, "mcp", "add", "holdfast", "--", *serve)
 
-    listed = clients.run(*claude, "mcp", "list")
+    listed = clients.run(*clients.claude, "mcp", "list")
     [line] = [each for each in listed.splitlines() if each.startswith("holdfast:")]
     assert line.endswith("Connected")
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from holdfast_server import callers
-from holdfast_server.callers import TOKEN_NAME, Callers
+from holdfast_server.bearer import TOKEN_NAME
+from holdfast_server.callers import Callers
 from holdfast_storage import Workspace
 
 
@@ -20,9 +21,7 @@ def request(
     info = SimpleNamespace(client_info=SimpleNamespace(name=client)) if client else None
     return SimpleNamespace(
         session=SimpleNamespace(client_params=info, protocol_version=version),
-        request_context=SimpleNamespace(
-            request=SimpleNamespace(scope={TOKEN_NAME: token}, headers=headers)
-        ),
+        request=SimpleNamespace(scope={TOKEN_NAME: token}, headers=headers),
     )
 
 

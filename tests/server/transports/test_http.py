@@ -377,6 +377,20 @@ async def _status(guard: Guard, address: str = "10.0.0.1") -> int:
 _SAMPLE = re.compile(r'^[a-z_]+(\{([a-z]+="[^"\\\n]*",?)+\})? [0-9.e+-]+$')
 
 
+def test_the_page_is_at_the_root_and_only_a_person_who_logged_in_sees_it(starter: Starter) -> None:
+    _, port = starter.http()
+    status, headers, page = ask(port, "GET", "/")
+    assert (status, b"<h1>Tasks</h1>" in page) == (200, True)
+    assert "default-src 'none'" in headers["content-security-policy"]
+
+    token = Tokens(starter.tokens).add("ann")
+
+    status, headers, _ = ask(port, "GET", "/task/x?a=1", authorization=f"Bearer {token}")
+    assert (status, headers["location"]) == (303, "/login?next=%2Ftask%2Fx%3Fa%3D1")
+    # Programs that look for a way in are not led to a form.
+    assert ask(port, "GET", "/.well-known/oauth-protected-resource")[0] == 401
+
+
 def test_metrics_are_in_the_form_prometheus_reads(starter: Starter) -> None:
     _, port = starter.http()
     post(port, call(1, "mark_step_done", True, task="t", step="s"))

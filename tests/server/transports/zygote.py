@@ -72,6 +72,9 @@ def _become(asked: dict[str, Any], descriptors: list[int]) -> None:
     for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, number)
     os.closerange(3, 1024)
+    # Those of the interpreter remember what kind of file they were opened on.
+    sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", buffering=1, closefd=False)  # noqa: SIM115
     os.chdir(asked["folder"])
     os.environ.clear()
     os.environ.update(asked["environment"])

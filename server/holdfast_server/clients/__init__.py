@@ -1,0 +1,1 @@
+"""Registering Holdfast with the programs that agents live in, and listening to their hooks."""

@@ -1,0 +1,1 @@
+"""The page: what agents do, and what people do about it, in a browser."""
