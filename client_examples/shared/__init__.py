@@ -1,0 +1,1 @@
+"""What the examples share: a connection to Holdfast, and a stage on which agents are killed."""
