@@ -1,1 +1,1 @@
-"""How fast it is, as ratios within one run."""
+"""How fast it is beside its peers and the limit of the disk, as ratios within one run."""

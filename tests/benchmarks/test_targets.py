@@ -1,0 +1,54 @@
+"""The verdicts and the charts say what the result file says, and nothing that it does not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks import charts, targets
+from benchmarks.store import STORES
+
+LARGE = {"figures": {"1000000": {"save_us": 4_000.0}}}
+RESULTS: dict[str, dict[str, Any]] = {
+    "batch": {
+        "holdfast": {"figures": {"1000": {"in_probes": 1.7, "bytes_a_step": 358}}},
+        "holdfast_engine": {"figures": {"1000": {"in_probes": 1.5}}},
+        "langgraph_sqlite": {"left_out": "its environment is not there (make peers)"},
+    },
+    "large": {
+        "holdfast": LARGE,
+        "langgraph_sqlite": {"figures": {"1000000": {"save_us": 5_000.0}}},
+    },
+    "together": {
+        "holdfast": {"figures": {"apart": {"steps_a_second": 700, "lost": 0}}},
+        "limit": {"figures": {"apart": {"steps_a_second": 1_000, "lost": 0}}},
+    },
+}
+
+
+def verdict_on(what: str) -> tuple[float | None, bool | None]:
+    [found] = [each for each in targets.verdicts(RESULTS) if each["what"].startswith(what)]
+    return found["measured"], found["met"]
+
+
+def test_a_target_is_met_missed_or_not_measured() -> None:
+    assert verdict_on("step: through the asynchronous") == (1.7, True)
+    assert verdict_on("step: the engine's commit") == (1.5, False)
+    assert verdict_on("step over stdio") == (None, None)
+    assert verdict_on("save of 1,000,000") == (0.8, True)
+    assert verdict_on("8 processes, apart: part") == (0.7, True)
+    assert verdict_on("8 processes, apart: steps lost") == (0, True)
+    assert not targets.all_met(RESULTS)
+
+
+def test_a_chart_has_a_bar_for_whoever_has_the_figure() -> None:
+    drawn = charts.drawn(RESULTS, charts.CHARTS[0])
+
+    assert drawn.count("<rect") == 1 + 2
+    assert "Holdfast, engine only" in drawn
+    assert "SqliteSaver" not in drawn
+
+
+def test_every_store_has_a_name_in_the_charts() -> None:
+    for chart in charts.CHARTS:
+        assert charts.bars({}, chart) == []
+    assert set(charts.NAMES) == set(STORES)
