@@ -16,6 +16,9 @@ from typing import Any
 import pytest
 
 import holdfast_storage
+from holdfast_server.cli import exits
+from holdfast_server.cli.main import COMMANDS, parser_of_command
+from holdfast_server.tools import specs
 from holdfast_storage import Caller, HoldfastError, Task, Workspace
 from holdfast_storage.core import errors, limits, retention
 from holdfast_storage.core.records import OPS, Place, Record, decode_line
@@ -24,7 +27,9 @@ from holdfast_storage.core.view import EDITABLE_KEYS, OWN_KEYS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-RUN = ["README.md", "docs/python.md"]
+RUN = ["README.md", "docs/python.md", "docs/langgraph.md"]
+# In every command, and said for all of them.
+EXPLAINED_ONCE = {"--help"}
 
 
 def text_of(page: str) -> str:
@@ -77,6 +82,33 @@ def test_every_setting_is_described_with_its_default(setting: str) -> None:
         value = getattr(value, name)
 
     assert f"| `{setting}` | {value} |" in text_of("docs/format.md")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_is_described_with_its_options(command: str) -> None:
+    page = all_docs()
+
+    assert re.search(rf"^\| [^|]*`holdfast {command}[ `]", text_of("docs/cli.md"), re.MULTILINE)
+    for option in long_options(command) - EXPLAINED_ONCE:
+        assert f"`{option}" in page or f" {option}" in page, option
+
+
+def long_options(command: str) -> set[str]:
+    actions = parser_of_command(command)._actions  # pyright: ignore[reportPrivateUsage]
+    return {flag for action in actions for flag in action.option_strings if flag.startswith("--")}
+
+
+def test_every_exit_status_is_described() -> None:
+    statuses = [value for name, value in vars(exits).items() if name.isupper() and name[0] != "_"]
+
+    assert statuses
+    for status in statuses:
+        assert f"\n| {status} | " in text_of("docs/cli.md")
+
+
+@pytest.mark.parametrize("tool", [spec.name for spec in specs.ALL])
+def test_every_tool_is_described(tool: str) -> None:
+    assert f"| `{tool}` |" in text_of("README.md")
 
 
 @pytest.mark.parametrize("name", holdfast_storage.__all__)
@@ -156,7 +188,7 @@ def test_every_journal_line_in_the_format_is_one_that_holdfast_believes() -> Non
 
     believed = [entry for entry in entries if isinstance(entry, Record)]
     assert len(believed) == len(lines)
-    assert {entry.op for entry in believed} == OPS - {"fork"}
+    assert {entry.op for entry in believed} == OPS
 
 
 def test_the_view_in_the_format_is_sealed() -> None:
@@ -201,6 +233,18 @@ async def test_the_examples_of_a_page_run_one_after_the_other(
         names: dict[str, Any] = {"__name__": "__main__", "workspace": workspace}
         for block in blocks:
             await run_block(block, names)
+
+
+@pytest.mark.parametrize(
+    "example", sorted((ROOT / "client_examples" / "frameworks").glob("*_agent.py"))
+)
+def test_an_agent_of_a_framework_is_on_the_page_as_it_runs(example: Path) -> None:
+    agent = example.read_text().partition("async def send_invoices")[2].split("\n\n\n")[0]
+
+    page = example.stem.removesuffix("_agent").replace("_", "-")
+    assert f"async def send_invoices{agent}\n```" in text_of(f"docs/frameworks/{page}.md")
+    assert f"(frameworks/{page}.md)" in text_of("docs/frameworks.md")
+    assert f"]({example.name})" in text_of("client_examples/README.md").replace("frameworks/", "")
 
 
 # --- links lead somewhere ---------------------------------------------------------------------
