@@ -152,8 +152,8 @@ def _line(value: Mapping[str, Any]) -> bytes:
 # --- in ---------------------------------------------------------------------------------------
 
 
-async def import_from(desk: Desk, file: File, tasks: Sequence[str], new: str) -> list[str]:
-    """Take tasks in from a file, each wholly or not at all; answers their names."""
+async def import_from(desk: Desk, file: File, tasks: Sequence[str], new: str) -> AsyncIterator[str]:
+    """Take tasks in from a file, each wholly or not at all; gives each name when it is in."""
     limit = desk.settings.limits.state_bytes + _MORE_THAN_STATE
     if new and len(tasks) > 1:
         raise _several()
@@ -170,10 +170,10 @@ async def import_from(desk: Desk, file: File, tasks: Sequence[str], new: str) ->
             portions = reader.portions(is_only_one=bool(new) and not tasks)
             await _plant(desk, new or task, portions, beside)
             taken.append(new or task)
+            yield new or task
     missing = set(tasks) - set(taken) if not new else set[str]()
     if missing or not taken:
         raise Unknown("task", min(missing, default=""), [])
-    return taken
 
 
 def _require_sense(fold: Fold, now: datetime) -> None:

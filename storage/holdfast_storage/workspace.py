@@ -28,7 +28,13 @@ from holdfast_storage.core.decide.save import SaveRequest, decide_save
 from holdfast_storage.core.decide.state import StateRequest
 from holdfast_storage.core.decide.steps import decide_release, decide_reopen, decide_resolve
 from holdfast_storage.core.delta import MISSING
-from holdfast_storage.core.errors import MISFITS, HoldfastError, Unavailable, Unreadable
+from holdfast_storage.core.errors import (
+    MISFITS,
+    HoldfastError,
+    PartlyImported,
+    Unavailable,
+    Unreadable,
+)
 from holdfast_storage.core.fold import Fold
 from holdfast_storage.core.limits import Settings, read_settings
 from holdfast_storage.desk import Author, Desk
@@ -452,9 +458,15 @@ class Workspace:
         """Take tasks (all, if none is named) in from an export; `new` names the only one anew."""
         if new:
             ids.check_id("task", new)
-        taken = await copying.import_from(self._desk, file, tasks, new)
-        for task in taken:
-            self._people.touch(task)
+        taken: list[str] = []
+        try:
+            async for task in copying.import_from(self._desk, file, tasks, new):
+                taken.append(task)
+                self._people.touch(task)
+        except HoldfastError as error:
+            if taken:
+                raise PartlyImported(taken, error) from error
+            raise
         return taken
 
     # --- looking after the whole --------------------------------------------------------------

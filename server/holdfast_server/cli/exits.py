@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 OK = 0
-REFUSED = 1  # nothing was changed; the message says why and what to type next
+REFUSED = 1  # nothing was changed (or the message says what was); it says why and what to type next
 USAGE = 2  # the command line itself is wrong
 NOT_THERE = 3  # no such task, checkpoint, step, question, conflict or trash
 PROBLEMS = 4  # check found something

@@ -180,6 +180,19 @@ class AlreadyThere(HoldfastError):
         self.task = task
 
 
+class PartlyImported(HoldfastError):
+    """An import took some tasks in, each whole, before it came to one that it could not take."""
+
+    code = "partly_imported"
+    hint = (
+        "Those that are here are whole. Mend what is named, and import the others by their names."
+    )
+
+    def __init__(self, imported: list[str], why: HoldfastError) -> None:
+        super().__init__(f"{why}; imported before that: {', '.join(imported)}")
+        self.imported, self.why = imported, why.code
+
+
 class Unavailable(HoldfastError):
     """A checkpoint existed and its state cannot be had any more."""
 

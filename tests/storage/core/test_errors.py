@@ -21,6 +21,7 @@ ALL = [
     errors.JournalReplaced("report"),
     errors.Unknown("step", "one", ["two"]),
     errors.AlreadyThere("report"),
+    errors.PartlyImported(["report"], errors.AlreadyThere("letters")),
     errors.Unavailable(7, "it was pruned"),
     errors.LoadFirst("report", 7),
     errors.RevisionNeeded("report", 63),

@@ -17,6 +17,7 @@ from holdfast_storage.core.errors import (
     Damaged,
     InvalidName,
     InvalidValue,
+    PartlyImported,
     TooLarge,
     Unavailable,
     Unknown,
@@ -297,6 +298,22 @@ async def test_an_import_takes_no_other_tasks_place(workspace: Workspace, tmp_pa
         await workspace.import_from(tmp_path / "out.jsonl")
     with pytest.raises(Unknown):
         await workspace.import_from(tmp_path / "out.jsonl", "letters")
+
+
+async def test_an_import_that_stops_halfway_names_what_it_took_in(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    await worked(workspace)
+    await worked(workspace, "letters")
+    await workspace.export_to(tmp_path / "out.jsonl", "report", "letters")
+
+    async with elsewhere() as other:
+        await worked(other, "letters")
+        with pytest.raises(PartlyImported) as refusal:
+            await other.import_from(tmp_path / "out.jsonl")
+
+        assert (refusal.value.imported, refusal.value.why) == (["report"], "already_there")
+        assert {line.task for line in await other.tasks()} == {"report", "letters"}
 
 
 async def test_of_several_tasks_only_one_can_be_given_another_name(
