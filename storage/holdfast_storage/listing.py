@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
@@ -20,6 +20,7 @@ from holdfast_storage.engines.base import Head
 from holdfast_storage.results import CheckpointLine, Event, Listing, StepLine, TaskLine
 
 _MOST = 200
+_HEADS_AT_ONCE = 250
 _CURSOR_DIGITS = 18
 _SHOWN_IN_EVENT = (
     *("step", "outcome", "checkpoint", "label", "milestone", "run", "happened", "steps", "answers"),
@@ -66,19 +67,24 @@ async def _tasks(desk: Desk, status: str, limit: int, cursor: str) -> Listing:
 
 async def all_tasks(desk: Desk) -> list[TaskLine]:
     """Give every task, the most recently touched first."""
-    found = [await line_of(desk, head) for head in await all_heads(desk)]
+    found = [await line_of(desk, head) async for head in all_heads(desk)]
     return sorted(found, key=lambda line: line.updated_at, reverse=True)
 
 
-async def all_heads(desk: Desk) -> list[Head]:
-    """Give every task as the engine knows it, writing nothing down."""
-    found: list[Head] = []
+async def all_heads(desk: Desk) -> AsyncIterator[Head]:
+    """Give every task as the engine knows it, writing nothing down and holding few of them at once."""
     cursor = ""
     while True:
-        heads, cursor = await desk.engine.heads(cursor, 1000)
-        found += heads
+        heads, cursor = await desk.engine.heads(cursor, _HEADS_AT_ONCE)
+        for head in heads:
+            yield head
         if not cursor:
-            return found
+            return
+
+
+def touched_at(head: Head) -> str:
+    """Say when a task was last touched; one whose summary is behind was touched since."""
+    return str(head.summary.get("updated_at", "")) if head.summary is not None else "now"
 
 
 async def line_of(desk: Desk, head: Head) -> TaskLine:
