@@ -159,7 +159,7 @@ class FolderEngine:
             self._hot.pop(coldest, None)
             # Whoever still waits in it is served all the same.
             self._queues.pop(coldest, None)
-            self._forgotten[coldest] = folder.reached
+            self._forgotten[coldest] = folder.reached and folder.reached.in_short()
             if len(self._forgotten) > _FORGOTTEN_KEPT:
                 self._forgotten.popitem(last=False)
                 self._has_lost_count = True

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 # A longer last line is compared by its end only; its crc is in there.
 COMPARED = 4096
+_COMPARED_IN_SHORT = 64
 
 
 class Extent(NamedTuple):
@@ -35,6 +36,10 @@ class Reached(NamedTuple):
     seq: int = 0
     believed: int = 0
     longest: int = 0  # the longest line of the segment
+
+    def in_short(self) -> Reached:
+        """Give the same with less of the last line, its crc included, to be remembered of many tasks."""
+        return self._replace(ending=self.ending[-_COMPARED_IN_SHORT:])
 
 
 class Progress:
