@@ -120,6 +120,22 @@ async def test_a_forgotten_task_is_gone_at_once(root: Path) -> None:
             assert len([folder for folder in there if folder.task.startswith("task-")]) <= 5
 
 
+async def test_of_a_task_with_many_runs_only_the_newest_segments_are_remembered(
+    root: Path,
+) -> None:
+    async with opened(root) as workspace:
+        report, engine = workspace.task("report"), vars(workspace)["_engine"]
+        for number in range(80):
+            await report.load(max_tokens=0)
+            await report.done("step", number)
+            await report.finish()
+            await engine.opening("report")  # it looks at the first line of the newest segment
+
+        segments = vars(engine)["_tasks"]["report"].segments
+        assert 0 < len(vars(segments)["_firsts"]) <= 64
+        assert (await report.load()).run == 80
+
+
 async def test_what_a_call_made_is_gone_when_it_ends(root: Path) -> None:
     """A file that is not there is no rarity; its error must not keep every frame it came through."""
     async with opened(root, known_tasks=4) as workspace:
