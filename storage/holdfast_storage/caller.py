@@ -420,18 +420,18 @@ class Caller:
 
     async def _not_found(self, task: str) -> Brief:
         own_names = (task, ids.folder_name(task))
-        named: list[tuple[str, str]] = []
-        # Names are all that is looked at: a line for each of thousands of tasks, made and let go at
+        similar: list[str] = []
+        # Only names, a portion at a time: a line for each of thousands of tasks, made and let go at
         # every first load of a new one, left the memory of long-lived processes full of holes.
-        async for head in listing.all_heads(self._desk):
-            named.append((listing.touched_at(head), head.task))
-            if head.task in own_names:
+        async for heads in listing.heads_in_portions(self._desk):
+            for head in heads:
                 # Something lies in its folder, and yet no record: is that a task nobody has begun?
-                line = await listing.line_of(self._desk, head)
-                if line.problem:
+                if (
+                    head.task in own_names
+                    and (line := await listing.line_of(self._desk, head)).problem
+                ):
                     raise Damaged(task, line.problem)
-        # Of very many only some are compared: those touched last.
-        similar = ids.similar(task, [name for _, name in sorted(named, reverse=True)])
+            similar = ids.similar(task, [*similar, *(head.task for head in heads)])
         hint = "There is no such task: start fresh with save_checkpoint and a goal."
         if similar:
             hint = "There is no such task; did you mean one of similar? If not, start fresh."

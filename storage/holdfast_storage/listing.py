@@ -72,19 +72,20 @@ async def all_tasks(desk: Desk) -> list[TaskLine]:
 
 
 async def all_heads(desk: Desk) -> AsyncIterator[Head]:
-    """Give every task as the engine knows it, writing nothing down and holding few of them at once."""
+    """Give every task as the engine knows it, writing nothing down."""
+    async for heads in heads_in_portions(desk):
+        for head in heads:
+            yield head
+
+
+async def heads_in_portions(desk: Desk) -> AsyncIterator[list[Head]]:
+    """Give the same a few at a time: whoever holds no more needs no more memory for more tasks."""
     cursor = ""
     while True:
         heads, cursor = await desk.engine.heads(cursor, _HEADS_AT_ONCE)
-        for head in heads:
-            yield head
+        yield heads
         if not cursor:
             return
-
-
-def touched_at(head: Head) -> str:
-    """Say when a task was last touched; one whose summary is behind was touched since."""
-    return str(head.summary.get("updated_at", "")) if head.summary is not None else "now"
 
 
 async def line_of(desk: Desk, head: Head) -> TaskLine:

@@ -27,7 +27,7 @@ from holdfast_storage.core.errors import Damaged, UnsafeFile
 from holdfast_storage.engines.folder.names import is_temporary, temporary_name
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterable
 
 
 FOLDER_MODE = 0o700
@@ -124,15 +124,15 @@ class Disk:
         with self._listed_alone(fd) as own:
             return os.listdir(own)  # noqa: PTH208 - there is no path, only a descriptor
 
-    def folders(self, fd: int) -> list[str]:
+    def folders(self, fd: int) -> Iterable[str]:
         """Name the folders in a folder; the listing tells them apart, so this costs no more."""
         with self._listed_alone(fd) as own, os.scandir(own) as entries:
-            return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+            yield from (entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
 
-    def links(self, fd: int) -> list[str]:
+    def links(self, fd: int) -> Iterable[str]:
         """Name the links in a folder."""
         with self._listed_alone(fd) as own, os.scandir(own) as entries:
-            return [entry.name for entry in entries if entry.is_symlink()]
+            yield from (entry.name for entry in entries if entry.is_symlink())
 
     @contextmanager
     def _listed_alone(self, fd: int) -> Generator[int, None, None]:

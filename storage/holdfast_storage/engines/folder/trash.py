@@ -107,7 +107,7 @@ class Trash:
             return []
         try:
             with opened_folder(self._disk, TRASH, at=root) as trash:
-                return self._disk.folders(trash)
+                return list(self._disk.folders(trash))
         except FileNotFoundError:
             return []
 

@@ -595,7 +595,8 @@ def test_two_who_list_the_same_open_folder_each_see_all_of_it(tmp_path: Path) ->
     fd = os.open(tmp_path, os.O_RDONLY)
     try:
         with ThreadPoolExecutor(8) as threads:
-            listings = [len(found) for found in threads.map(disk.folders, [fd] * 100)]
+            folders = threads.map(lambda fd: list(disk.folders(fd)), [fd] * 100)
+            listings = [len(found) for found in folders]
             names = [len(found) for found in threads.map(disk.listdir, [fd] * 100)]
     finally:
         os.close(fd)
