@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -30,7 +30,7 @@ def alive(*kinds: type) -> int:
 
 
 @contextmanager
-def no_collector() -> Iterator[None]:
+def no_collector() -> Generator[None, None, None]:
     """Let only what nobody refers to go, as it does at once, and nothing that refers to itself."""
     gc.collect()
     gc.disable()
@@ -38,6 +38,12 @@ def no_collector() -> Iterator[None]:
         yield
     finally:
         gc.enable()
+
+
+def inside(workspace: Workspace) -> FolderEngine:
+    """Give the engine, to look at what it remembers."""
+    engine: FolderEngine = vars(workspace)["_engine"]
+    return engine
 
 
 def names_in(folder: Path) -> list[str]:
@@ -103,9 +109,9 @@ async def test_of_a_forgotten_task_little_is_remembered(root: Path) -> None:
         for number in range(8):
             await workspace.task(f"task-{number}").done("step", "x" * 10_000)
 
-        forgotten = vars(vars(workspace)["_engine"])["_forgotten"].values()
+        forgotten: dict[str, bytes] = vars(inside(workspace))["_forgotten"]
         assert len(forgotten) >= 3
-        assert all(0 < len(packed) <= 128 for packed in forgotten)
+        assert all(0 < len(packed) <= 128 for packed in forgotten.values())
 
 
 async def test_a_forgotten_task_is_gone_at_once(root: Path) -> None:
@@ -124,15 +130,15 @@ async def test_of_a_task_with_many_runs_only_the_newest_segments_are_remembered(
     root: Path,
 ) -> None:
     async with opened(root) as workspace:
-        report, engine = workspace.task("report"), vars(workspace)["_engine"]
+        report, engine = workspace.task("report"), inside(workspace)
         for number in range(80):
             await report.load(max_tokens=0)
             await report.done("step", number)
             await report.finish()
             await engine.opening("report")  # it looks at the first line of the newest segment
 
-        segments = vars(engine)["_tasks"]["report"].segments
-        assert 0 < len(vars(segments)["_firsts"]) <= 64
+        tasks: dict[str, TaskFolder] = vars(engine)["_tasks"]
+        assert 0 < len(vars(tasks["report"].segments)["_firsts"]) <= 64
         assert (await report.load()).run == 80
 
 
@@ -199,7 +205,7 @@ async def test_emptying_the_trash_does_not_look_at_what_is_young(root: Path) -> 
                 await workspace.task(f"task-{number}").save({"n": os.urandom(4).hex()})
             await workspace.caller("agent").prune(f"task-{number}", keep_last=1, older_than_hours=0)
         assert len(await workspace.trash()) == 10
-        engine, (disk.listings, disk.opened) = vars(workspace)["_engine"], (0, [])
+        engine, (disk.listings, disk.opened) = inside(workspace), (0, [])
 
         await engine.empty_trash(24 * 3600)
 
