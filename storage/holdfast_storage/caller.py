@@ -419,12 +419,19 @@ class Caller:
         return "", "", active or tasks
 
     async def _not_found(self, task: str) -> Brief:
-        lines = await listing.all_tasks(self._desk)
-        for line in lines:
-            # Something lies in its folder, and yet no record: that is not a task nobody has begun.
-            if line.problem and line.task in (task, ids.folder_name(task)):
-                raise Damaged(task, line.problem)
-        similar = ids.similar(task, [line.task for line in lines])
+        own_names = (task, ids.folder_name(task))
+        similar: list[str] = []
+        # Only names, a portion at a time: a line for each of thousands of tasks, made and let go at
+        # every first load of a new one, left the memory of long-lived processes full of holes.
+        async for heads in listing.heads_in_portions(self._desk):
+            for head in heads:
+                # Something lies in its folder, and yet no record: is that a task nobody has begun?
+                if (
+                    head.task in own_names
+                    and (line := await listing.line_of(self._desk, head)).problem
+                ):
+                    raise Damaged(task, line.problem)
+            similar = ids.similar(task, [*similar, *(head.task for head in heads)])
         hint = "There is no such task: start fresh with save_checkpoint and a goal."
         if similar:
             hint = "There is no such task; did you mean one of similar? If not, start fresh."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
@@ -20,6 +20,7 @@ from holdfast_storage.engines.base import Head
 from holdfast_storage.results import CheckpointLine, Event, Listing, StepLine, TaskLine
 
 _MOST = 200
+_HEADS_AT_ONCE = 250
 _CURSOR_DIGITS = 18
 _SHOWN_IN_EVENT = (
     *("step", "outcome", "checkpoint", "label", "milestone", "run", "happened", "steps", "answers"),
@@ -66,19 +67,25 @@ async def _tasks(desk: Desk, status: str, limit: int, cursor: str) -> Listing:
 
 async def all_tasks(desk: Desk) -> list[TaskLine]:
     """Give every task, the most recently touched first."""
-    found = [await line_of(desk, head) for head in await all_heads(desk)]
+    found = [await line_of(desk, head) async for head in all_heads(desk)]
     return sorted(found, key=lambda line: line.updated_at, reverse=True)
 
 
-async def all_heads(desk: Desk) -> list[Head]:
+async def all_heads(desk: Desk) -> AsyncIterator[Head]:
     """Give every task as the engine knows it, writing nothing down."""
-    found: list[Head] = []
+    async for heads in heads_in_portions(desk):
+        for head in heads:
+            yield head
+
+
+async def heads_in_portions(desk: Desk) -> AsyncIterator[list[Head]]:
+    """Give the same a few at a time: whoever holds no more needs no more memory for more tasks."""
     cursor = ""
     while True:
-        heads, cursor = await desk.engine.heads(cursor, 1000)
-        found += heads
+        heads, cursor = await desk.engine.heads(cursor, _HEADS_AT_ONCE)
+        yield heads
         if not cursor:
-            return found
+            return
 
 
 async def line_of(desk: Desk, head: Head) -> TaskLine:

@@ -476,7 +476,7 @@ class Workspace:
         findings = await self._engine.check(repair)
         found = [_problem(finding) for finding in findings]
         at_fault = {finding.task for finding in findings if "/journal" in finding.file}
-        for head in await listing.all_heads(self._desk):
+        async for head in listing.all_heads(self._desk):
             if head.problem:
                 found.append(_problem_in(head.task, head.problem))
             elif repair or head.task not in at_fault:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from holdfast_storage import listing
 from holdfast_storage.core import strict_json, view
 from holdfast_storage.core.errors import HoldfastError, LoadFirst
 from holdfast_storage.engines.folder import FolderEngine
 from holdfast_storage.engines.folder.commit_queue import CommitQueue
+from holdfast_storage.engines.folder.files import Disk
 from holdfast_storage.engines.folder.task_folder import TaskFolder
 from holdfast_storage.remembered import Remembered
 from holdfast_storage.workspace import Workspace
@@ -21,7 +25,25 @@ from holdfast_storage.workspace import Workspace
 def alive(*kinds: type) -> int:
     """Count the objects of these kinds that somebody still holds."""
     gc.collect()
-    return sum(isinstance(each, kinds) for each in gc.get_objects())
+    # Not isinstance: a weak reference to one calls itself one as well.
+    return sum(type(each) in kinds for each in gc.get_objects())
+
+
+@contextmanager
+def no_collector() -> Generator[None, None, None]:
+    """Let only what nobody refers to go, as it does at once, and nothing that refers to itself."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def inside(workspace: Workspace) -> FolderEngine:
+    """Give the engine, to look at what it remembers."""
+    engine: FolderEngine = vars(workspace)["_engine"]
+    return engine
 
 
 def names_in(folder: Path) -> list[str]:
@@ -79,6 +101,119 @@ async def test_a_journal_that_was_replaced_while_it_was_forgotten_is_read_anew(
         marked = await report.done("ours")
 
         assert (marked.already_done, marked.progress.done) == (False, 9)
+
+
+async def test_of_a_forgotten_task_little_is_remembered(root: Path) -> None:
+    """Ten thousand of them are remembered, so the end of each one's last line has to do."""
+    async with opened(root, known_tasks=2) as workspace:
+        for number in range(8):
+            await workspace.task(f"task-{number}").done("step", "x" * 10_000)
+
+        forgotten: dict[str, bytes] = vars(inside(workspace))["_forgotten"]
+        assert len(forgotten) >= 3
+        assert all(0 < len(packed) <= 128 for packed in forgotten.values())
+
+
+async def test_a_forgotten_task_is_gone_at_once(root: Path) -> None:
+    """One that refers to itself is there until the collector comes, and a process grows by as many."""
+    async with opened(root, known_tasks=4) as workspace:
+        await workspace.task("first").done("step")
+        with no_collector():
+            for number in range(30):
+                await workspace.task(f"task-{number}").done("step")
+
+            there = [each for each in gc.get_objects() if type(each) is TaskFolder]
+            assert len([folder for folder in there if folder.task.startswith("task-")]) <= 5
+
+
+async def test_of_a_task_with_many_runs_only_the_newest_segments_are_remembered(
+    root: Path,
+) -> None:
+    async with opened(root) as workspace:
+        report, engine = workspace.task("report"), inside(workspace)
+        for number in range(80):
+            await report.load(max_tokens=0)
+            await report.done("step", number)
+            await report.finish()
+            await engine.opening("report")  # it looks at the first line of the newest segment
+
+        tasks: dict[str, TaskFolder] = vars(engine)["_tasks"]
+        assert 0 < len(vars(tasks["report"].segments)["_firsts"]) <= 64
+        assert (await report.load()).run == 80
+
+
+async def test_what_a_call_made_is_gone_when_it_ends(root: Path) -> None:
+    """A file that is not there is no rarity; its error must not keep every frame it came through."""
+    async with opened(root, known_tasks=4) as workspace:
+        caller = workspace.caller("agent")
+        await caller.save("warm", {"n": 0})
+        with no_collector():
+            for number in range(10):
+                task = f"task-{number}"
+                await caller.save(task, {"n": number})
+                await caller.load(task)
+                await caller.mark(task, "step", number)
+                await workspace.render(task)
+                await caller.load(f"nothing-{number}")
+
+            assert gc.collect() < 10
+
+
+async def test_a_task_that_is_not_there_is_looked_for_among_names(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A line for every task, at the first load of each new one, costs as much as there are tasks."""
+
+    async def never(*_: object) -> None:
+        raise AssertionError("no task is to be read")
+
+    async with opened(root) as workspace:
+        for number in range(3):
+            await workspace.task(f"report-{number}").done("step")
+        monkeypatch.setattr(listing, "line_of", never)
+
+        brief = await workspace.brief("report-9")
+
+        assert (brief.found, sorted(brief.similar)) == (
+            False,
+            ["report-0", "report-1", "report-2"],
+        )
+
+
+class CountingDisk(Disk):
+    """Counts how often a folder is listed, and notes what is opened."""
+
+    def __init__(self) -> None:
+        self.listings = 0
+        self.opened: list[str] = []
+
+    def folders(self, fd: int) -> Iterable[str]:
+        self.listings += 1
+        return super().folders(fd)
+
+    def open(self, name: str, flags: int, mode: int = 0, *, at: int | None) -> int:
+        self.opened.append(name)
+        return super().open(name, flags, mode, at=at)
+
+
+async def test_emptying_the_trash_does_not_look_at_what_is_young(root: Path) -> None:
+    """It follows the end of every run: in a day's trash it looked at each by listing all of them."""
+    disk = CountingDisk()
+    async with Workspace(FolderEngine.open(root, disk=disk)) as workspace:
+        for number in range(10):
+            for _ in range(2):
+                await workspace.task(f"task-{number}").save({"n": os.urandom(4).hex()})
+            await workspace.caller("agent").prune(f"task-{number}", keep_last=1, older_than_hours=0)
+        assert len(await workspace.trash()) == 10
+        engine, (disk.listings, disk.opened) = inside(workspace), (0, [])
+
+        await engine.empty_trash(24 * 3600)
+
+        assert disk.listings == 1
+        assert "info.json" not in disk.opened
+        assert len(await workspace.trash()) == 10
+        await engine.empty_trash(-1)
+        assert await workspace.trash() == []
 
 
 async def test_a_caller_forgets_the_tasks_met_least_recently_and_must_load_them_again(

@@ -271,7 +271,7 @@ CRASH_MUTANTS = (
     ),
     Mutant(
         "the folders around a new task not flushed",
-        ((TaskFolder, "_flush_parents", nothing),),
+        ((TaskFolder, "flush_parents", nothing),),
         (_WORK,),
     ),
     Mutant("the workspace itself not flushed", ((WorkspaceFolder, "flush", nothing),), (_WORK,)),

@@ -101,13 +101,13 @@ def test_system_calls_see_a_segment_that_is_rewritten_in_place() -> None:
 # --- soak -------------------------------------------------------------------------------------
 
 
-def held(mib_per_hour: float, descriptors_per_hour: float = 0) -> list[Sample]:
-    """An hour of samples with noise."""
+def held(mib_per_hour: float, descriptors_per_hour: float = 0, fills: float = 6) -> list[Sample]:
+    """An hour of samples with noise; in the first 16 minutes caches fill with so many MiB."""
     chance = random.Random(SEED)
     return [
         Sample(
             second,
-            40 + mib_per_hour * second / 3600 + chance.gauss(0, 0.3),
+            40 + fills * min(second / 960, 1) + mib_per_hour * second / 3600 + chance.gauss(0, 0.3),
             100 + int(descriptors_per_hour * second / 3600) + chance.randrange(5),
         )
         for second in range(0, 3600, 5)
@@ -116,6 +116,9 @@ def held(mib_per_hour: float, descriptors_per_hour: float = 0) -> list[Sample]:
 
 def test_a_soak_sees_memory_and_descriptors_that_rise_and_not_noise() -> None:
     assert not [*soak.grown({1: held(0.0)})]
+    assert not [*soak.grown({1: held(0.0, fills=0)})]
+    assert len([*soak.grown({1: held(1.2)})]) == 1
+    assert len([*soak.grown({1: held(1.2, fills=0)})]) == 1
     assert len([*soak.grown({1: held(3.0)})]) == 1
     assert len([*soak.grown({1: held(0.0, descriptors_per_hour=20)})]) == 1
 

@@ -62,7 +62,11 @@ class CommitQueue:
             loop.call_soon(self._commit_here)
         elif begins:
             self._workers.put(self._drain)
-        await future
+        try:
+            await future
+        finally:
+            # An error in it has this frame in its traceback: neither is to keep the other.
+            del future
 
     def _commit_here(self) -> None:
         """Commit what came alone in the event loop's thread; anything else is for another one."""

@@ -25,6 +25,7 @@ from holdfast_storage.engines.folder.commit_queue import CommitQueue
 from holdfast_storage.engines.folder.files import Disk
 from holdfast_storage.engines.folder.limits import Limits
 from holdfast_storage.engines.folder.planting import Planting
+from holdfast_storage.engines.folder.progress import Reached
 from holdfast_storage.engines.folder.task_folder import TaskFolder
 from holdfast_storage.engines.folder.trash import Trash
 from holdfast_storage.engines.folder.workers import Workers
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
     from holdfast_storage.core.records import Draft, Entry, Place
     from holdfast_storage.engines.base import Beside, Trashed
-    from holdfast_storage.engines.folder.progress import Reached
 
 T = TypeVar("T")
 _FORGOTTEN_KEPT = 10_000
@@ -56,7 +56,7 @@ class FolderEngine:
         self._hot: OrderedDict[str, TaskFolder] = OrderedDict()
         self._queues: dict[str, CommitQueue] = {}
         # How far the journals of forgotten tasks were read, so that each is known again.
-        self._forgotten: OrderedDict[str, Reached | None] = OrderedDict()
+        self._forgotten: dict[str, bytes | None] = {}
         self._has_lost_count = False
         self._mutex = Lock()
         self._is_closed = False
@@ -131,13 +131,14 @@ class FolderEngine:
         with self._mutex:
             found = self._tasks.get(task)
             if found is None:
+                packed = self._forgotten.get(task)
                 found = self._tasks[task] = TaskFolder(
                     self._disk,
                     self._workspace,
                     task,
                     self._limits,
                     self._boot,
-                    reached=self._forgotten.get(task),
+                    reached=Reached.unpacked(packed) if packed else None,
                     was_forgotten=self._was_forgotten(task),
                 )
                 self._forgotten.pop(task, None)
@@ -159,9 +160,9 @@ class FolderEngine:
             self._hot.pop(coldest, None)
             # Whoever still waits in it is served all the same.
             self._queues.pop(coldest, None)
-            self._forgotten[coldest] = folder.reached
+            self._forgotten[coldest] = folder.reached.packed() if folder.reached else None
             if len(self._forgotten) > _FORGOTTEN_KEPT:
-                self._forgotten.popitem(last=False)
+                del self._forgotten[next(iter(self._forgotten))]
                 self._has_lost_count = True
         else:
             self._tasks.move_to_end(coldest)

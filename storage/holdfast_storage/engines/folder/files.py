@@ -27,7 +27,7 @@ from holdfast_storage.core.errors import Damaged, UnsafeFile
 from holdfast_storage.engines.folder.names import is_temporary, temporary_name
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterable
 
 
 FOLDER_MODE = 0o700
@@ -124,15 +124,15 @@ class Disk:
         with self._listed_alone(fd) as own:
             return os.listdir(own)  # noqa: PTH208 - there is no path, only a descriptor
 
-    def folders(self, fd: int) -> list[str]:
+    def folders(self, fd: int) -> Iterable[str]:
         """Name the folders in a folder; the listing tells them apart, so this costs no more."""
         with self._listed_alone(fd) as own, os.scandir(own) as entries:
-            return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+            yield from (entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
 
-    def links(self, fd: int) -> list[str]:
+    def links(self, fd: int) -> Iterable[str]:
         """Name the links in a folder."""
         with self._listed_alone(fd) as own, os.scandir(own) as entries:
-            return [entry.name for entry in entries if entry.is_symlink()]
+            yield from (entry.name for entry in entries if entry.is_symlink())
 
     @contextmanager
     def _listed_alone(self, fd: int) -> Generator[int, None, None]:
@@ -361,7 +361,11 @@ def open_file(disk: Disk, name: str, flags: int, *, at: int, label: str = "") ->
     try:
         fd = disk.open(name, flags | os.O_NONBLOCK, at=at)
     except OSError as error:
-        raise _as_unsafe(error, label or name) from error
+        if problem := _UNSAFE.get(error.errno or 0):
+            raise UnsafeFile(label or name, problem) from error
+        # Never from itself: an error that is its own cause keeps every frame it passed, and the folds
+        # and bytes in them, until the collector comes by.
+        raise
     try:
         _refuse_unless_plain(disk.fstat(fd), label or name)
     except BaseException:
@@ -380,12 +384,10 @@ def open_at_least_to_read(disk: Disk, name: str, flags: int, *, at: int) -> int:
         return open_file(disk, name, READ, at=at)
 
 
-def _as_unsafe(error: OSError, label: str) -> Exception:
-    if error.errno in (errno.ELOOP, errno.EMLINK):
-        return UnsafeFile(label, "is a link")
-    if error.errno in (errno.EISDIR, errno.ENXIO, errno.ENODEV):
-        return UnsafeFile(label, "is not a file")
-    return error
+_UNSAFE = {
+    **dict.fromkeys((errno.ELOOP, errno.EMLINK), "is a link"),
+    **dict.fromkeys((errno.EISDIR, errno.ENXIO, errno.ENODEV), "is not a file"),
+}
 
 
 def _refuse_unless_plain(found: os.stat_result, label: str) -> None:

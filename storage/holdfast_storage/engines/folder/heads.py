@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from heapq import nsmallest
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from holdfast_storage.core import strict_json
@@ -60,21 +62,29 @@ def write(disk: Disk, folder: int, task: str, reached: Reached, summary: Mapping
 
 def listed(disk: Disk, tasks: int, cursor: str, limit: int) -> tuple[list[Head], str]:
     """Give the tasks whose folders' names come after the cursor, and the next cursor or ""."""
-    with reading(TASKS):
-        links = set(disk.links(tasks))
-        names = (*disk.folders(tasks), *links)
-    # One with a dot is a task in the making.
-    folders = sorted(name for name in names if name > cursor and not name.startswith("."))
     found: list[Head] = []
-    for position, name in enumerate(folders):
-        # It may lead anywhere, and yet there may have been a task: it is named and not followed.
-        is_link = name in links
-        head = Head(name, None, problem="it is a link") if is_link else _head(disk, tasks, name)
-        if head is not None:
-            found.append(head)
-        if len(found) == limit:
-            return found, name if position + 1 < len(folders) else ""
-    return found, ""
+    while len(found) < limit:
+        wanted = limit - len(found)
+        names = _names_after(disk, tasks, cursor, wanted + 1)
+        for name, is_link in names[:wanted]:
+            # It may lead anywhere, and yet there may have been a task: it is named and not followed.
+            link = Head(name, None, problem="it is a link") if is_link else None
+            if head := link or _head(disk, tasks, name):
+                found.append(head)
+        if len(names) <= wanted:
+            return found, ""
+        cursor = names[wanted - 1][0]
+    return found, cursor
+
+
+def _names_after(disk: Disk, tasks: int, cursor: str, count: int) -> list[tuple[str, bool]]:
+    """Give the next names, each with whether it is a link, holding no more of them than that."""
+    with reading(TASKS):
+        links = ((name, True) for name in disk.links(tasks))
+        folders = ((name, False) for name in disk.folders(tasks))
+        # One with a dot is a task in the making.
+        names = (each for each in chain(folders, links) if each[0] > cursor and each[0][0] != ".")
+        return nsmallest(count, names)
 
 
 def _head(disk: Disk, tasks: int, name: str) -> Head | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast_storage.core.records import Place
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 # A longer last line is compared by its end only; its crc is in there.
 COMPARED = 4096
+_COMPARED_IN_SHORT = 64
+_PACKED = Struct("=6Q")
 
 
 class Extent(NamedTuple):
@@ -35,6 +38,18 @@ class Reached(NamedTuple):
     seq: int = 0
     believed: int = 0
     longest: int = 0  # the longest line of the segment
+
+    def packed(self) -> bytes:
+        """Give it in few bytes, with only the end of the last line, its crc included."""
+        numbers = (self.segment, self.inode, self.offset, self.seq, self.believed, self.longest)
+        return _PACKED.pack(*numbers) + self.ending[-_COMPARED_IN_SHORT:]
+
+    @classmethod
+    def unpacked(cls, packed: bytes) -> Reached:
+        """Give what was packed."""
+        segment, inode, offset, seq, believed, longest = _PACKED.unpack_from(packed)
+        ending = packed[_PACKED.size :]
+        return cls(segment, inode, offset, ending, seq, believed, longest)
 
 
 class Progress:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from holdfast_storage.engines.folder.files import Disk
 
+_FIRSTS_KEPT = 64
+
 
 class Segments:
     """The journal's folder, with its newest segment open for appending."""
@@ -190,6 +192,10 @@ class Segments:
                 first.seq, first.id, first.at, first.by, first.op, {}, first.opens, first.boot
             )
             self._firsts[number] = first
+            if len(self._firsts) > _FIRSTS_KEPT:
+                # Each run begins a segment, and a task may have any number; the newest are asked for.
+                # Another reader may be doing the same.
+                self._firsts.pop(min(tuple(self._firsts)), None)
         return first
 
     def _first_line(self, fd: int, number: int) -> Record | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
+from weakref import proxy
 
 from holdfast_storage.core.errors import (
     Damaged,
@@ -73,6 +74,9 @@ class TaskFolder:
         self._lock = TaskLock(disk, task, limits.lock_wait_seconds)
         self._folder = -1
         self.segments = Segments(disk, task, str(whole_path / names.JOURNAL))
+        # What belongs to this one does not keep it: a task that is forgotten is gone at once, and not
+        # when the collector comes by.
+        weak: TaskFolder = proxy(self)
         self.journal = Journal(
             disk,
             task,
@@ -80,11 +84,11 @@ class TaskFolder:
             self.segments,
             boot=boot,
             segment_bytes=limits.segment_bytes,
-            quarantine=lambda name, raw: self._kept().keep("quarantine", name, raw),
-            flush_parents=self._flush_parents,
+            quarantine=lambda name, raw: weak.keep_in_quarantine(name, raw),
+            flush_parents=lambda: weak.flush_parents(),
         )
         self.journal.reached = reached
-        self._views = Views(disk, self, whole_path, limits)
+        self._views = Views(disk, weak, whole_path, limits)
         self._is_swept = False
         # Whoever remembers a journal that was replaced is told so until it has begun anew: those
         # who write and those who read each for themselves, for they do not share what they remember.
@@ -161,7 +165,8 @@ class TaskFolder:
                 remove_abandoned(self._disk, folder, abandoned)
             self._kept().tidy(abandoned)
 
-    def _flush_parents(self) -> None:
+    def flush_parents(self) -> None:
+        """Make the folder's own name survive a power cut, and those of the ones it lies in."""
         self._disk.flush(self._folder)
         self._workspace.flush()
 
@@ -457,6 +462,10 @@ class TaskFolder:
         with reading(self.path), self.folder() as folder:
             if folder is not None:
                 Kept(self._disk, folder).drop(name)
+
+    def keep_in_quarantine(self, name: str, raw: bytes) -> str:
+        """Keep what cannot be believed, for whoever holds the lock."""
+        return self._kept().keep("quarantine", name, raw)
 
     def _kept(self) -> Kept:
         return Kept(self._disk, self._folder)

@@ -53,7 +53,7 @@ class Trash:
         """Make a place for what one rewrite takes; `seqs` tells the length of each line."""
         at_ns = self._disk.now_ns()
         at = datetime.fromtimestamp(at_ns / 1e9, UTC)
-        name = f"{at:%Y%m%dT%H%M%S}-{folder_name}-{self._disk.random_hex(4)}"
+        name = f"{_time_in_name(at_ns)}-{folder_name}-{self._disk.random_hex(4)}"
         info: dict[str, Any] = {
             "task": task,
             "at": stamp(at),
@@ -99,7 +99,7 @@ class Trash:
     def _all(self) -> Iterator[Taken]:
         for name in self._names():
             with suppress(Unknown):
-                yield self.taken(name)
+                yield self._noted(name)
 
     def _names(self) -> list[str]:
         root = self._workspace.root_folder()
@@ -107,18 +107,19 @@ class Trash:
             return []
         try:
             with opened_folder(self._disk, TRASH, at=root) as trash:
-                return self._disk.folders(trash)
+                return list(self._disk.folders(trash))
         except FileNotFoundError:
             return []
 
     def taken(self, name: str) -> Taken:
         """Give one of them, or raise Unknown."""
         with reading(TRASH):
-            return self._taken(name)
+            if name not in self._names():
+                raise Unknown("trash", name)
+            return self._noted(name)
 
-    def _taken(self, name: str) -> Taken:
-        if name not in self._names():
-            raise Unknown("trash", name)
+    def _noted(self, name: str) -> Taken:
+        """Read the note of one that is there."""
         try:
             with self._opened(name) as place:
                 info = strict_json.parse_object(read_file(self._disk, _INFO, at=place))
@@ -143,14 +144,17 @@ class Trash:
     def empty(self, older_than_seconds: float) -> None:
         """Remove what was taken longer ago than that."""
         before_ns = self._disk.now_ns() - int(older_than_seconds * 1e9)
+        # This follows the end of every run, and a day's trash is large: names tell what is too young
+        # to be looked at.
+        before = _time_in_name(before_ns)
         with reading(TRASH):
             for name in self._names():
-                if self._taken_ns(name) < before_ns:
+                if name[: len(before)] <= before and self._taken_ns(name) < before_ns:
                     self.remove(name)
 
     def _taken_ns(self, name: str) -> int:
         try:
-            return self.taken(name).at_ns
+            return self._noted(name).at_ns
         except Unknown:
             with self._opened(name) as place:
                 return self._disk.fstat(place).st_mtime_ns
@@ -172,3 +176,7 @@ class Trash:
                 yield place
             finally:
                 self._disk.close(place)
+
+
+def _time_in_name(at_ns: int) -> str:
+    return f"{datetime.fromtimestamp(at_ns / 1e9, UTC):%Y%m%dT%H%M%S}"

@@ -51,7 +51,7 @@ class Workers:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
 
-        def work() -> None:
+        def work(future: asyncio.Future[T] = future) -> None:
             try:
                 result = call()
             except BaseException as error:  # noqa: BLE001 - it is the caller's
@@ -60,7 +60,12 @@ class Workers:
                 tell(loop, settle, future, result)
 
         self.put(work)
-        return await future
+        try:
+            return await future
+        finally:
+            # An error in it has this frame in its traceback: each would keep the other, and all that
+            # the frames of the failed call hold, until the collector comes by.
+            del future, work
 
     def close(self) -> None:
         """Wait until everything is done."""
