@@ -28,6 +28,7 @@ from tests.torture.forking import Forked, Say, done
 from tests.torture.harness import Row, main
 
 from holdfast_storage.caller import Caller
+from holdfast_storage.core.errors import HoldfastError
 from holdfast_storage.engines.folder.workers import Workers
 from holdfast_storage.workspace import Workspace
 
@@ -186,7 +187,11 @@ class Telling:
 
     async def __call__(self, say: Say) -> None:
         async with Workspace.open(self.root, by="reader") as workspace:
-            say(await _snapshot(workspace, workspace.caller("reader")))
+            try:
+                say(await _snapshot(workspace, workspace.caller("reader")))
+            except HoldfastError as error:
+                # Neither before nor after: a kill may leave nothing that is refused.
+                say({"found": False, "refused": str(error), "available": {}})
 
 
 async def _snapshot(workspace: Workspace, caller: Caller) -> Snapshot:
