@@ -76,8 +76,9 @@ class Batch:
                 written = self._journal.write(chunk)
             except NotSaved as failure:
                 return self._told(moved, number, failure)
-            moved |= {record.seq: record for record in written.records}
-        return self._told(moved, len(self._drafting.chunks), None)
+            if written is not chunk:
+                moved |= {record.seq: record for record in written.records}
+        return self._told(moved, len(self._drafting.chunks), None) if moved else self._verdicts
 
     def _told(
         self, moved: dict[int, Record], durable: int, failure: NotSaved | None
@@ -90,7 +91,7 @@ class Batch:
             elif verdict is None or isinstance(verdict, Exception):
                 told.append(verdict)
             else:
-                told.append(moved[verdict.seq])
+                told.append(moved.get(verdict.seq, verdict))
         return told
 
 

@@ -225,7 +225,9 @@ class TaskFolder:
         Each decision sees the records of the operations before it.
         """
         try:
-            verdicts = self._decided_on_nothing(operations) or self._commit(operations)
+            is_there = self._folder >= 0 or self._exists()
+            decided = [] if is_there else self._decided_on_nothing(operations)
+            verdicts = decided or self._commit(operations)
         except HoldfastError as error:
             verdicts = [error] * len(operations)
         except OSError as error:
@@ -262,8 +264,6 @@ class TaskFolder:
         self, operations: Sequence[Operation]
     ) -> list[Record | Exception | None]:
         """Let refusals leave no trace where there is no task yet."""
-        if self._folder >= 0 or self._exists():
-            return []
         verdicts: list[Record | Exception | None] = []
         for operation in operations:
             try:
