@@ -107,28 +107,11 @@ class TaskLock:
 
     def take_if_free(self, path: str) -> bool:
         """Take the lock if nobody has it or waits for it."""
-        disk = self._disk
-        if not disk.lock(self._gate):
-            return False
-        try:
-            has_lock = disk.lock(self._lock)
-        finally:
-            disk.unlock(self._gate)
-        return has_lock and self._keeps_lock(path)
+        return self._disk.lock_in_turn(self._gate, self._lock) and self._keeps_lock(path)
 
     def take(self, path: str) -> None:
         """Take the lock. `path` is the whole path of `.lock`, to see that it is still the same file."""
-        disk = self._disk
-        began = disk.monotonic()
-        if not disk.lock(self._gate, self._wait_seconds):
-            self._give_up()
-        try:
-            has_lock = disk.lock(self._lock) or disk.lock(
-                self._lock, began + self._wait_seconds - disk.monotonic()
-            )
-        finally:
-            disk.unlock(self._gate)
-        if not has_lock:
+        if not self._disk.lock_in_turn(self._gate, self._lock, self._wait_seconds):
             self._give_up()
         if not self._keeps_lock(path):
             raise LockReplaced
