@@ -337,13 +337,14 @@ class Journal:
 
     def _remember(self, chunk: Chunk) -> None:
         """Note what was written, for others and for ourselves."""
-        end = chunk.offset + chunk.length
+        lengths = list(map(len, chunk.raw))
+        end = chunk.offset + sum(lengths)
         self._lock.write_note((chunk.segment, end))
         self._booted_in = chunk.segment
         if self._distrusted < chunk.segment:
             self._distrusted = 0
         seq = chunk.records[-1].seq
-        longest = max(map(len, chunk.raw))
+        longest = max(lengths)
         if not chunk.is_new and self.reached:
             longest = max(longest, self.reached.longest)
         ending = chunk.raw[-1][-COMPARED:]

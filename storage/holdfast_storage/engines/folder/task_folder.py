@@ -233,7 +233,7 @@ class TaskFolder:
         except OSError as error:
             failure = NotSaved(f"the disk did not take it ({error.strerror or error})")
             verdicts = [failure] * len(operations)
-        return [accept(*pair) for pair in zip(operations, verdicts, strict=True)]
+        return list(map(accept, operations, verdicts))
 
     def commit_at_once(self, operation: Operation) -> list[Exception | None]:
         """Commit if that means to wait for nobody and to read nothing first; else answer nothing."""
@@ -293,9 +293,12 @@ class TaskFolder:
         # the kernel.
         self._take_lock(create=True)
         try:
-            return self._written(operations, self.catch_up())
+            try:
+                return self._written(operations, self.catch_up())
+            finally:
+                self._lock.release()
         finally:
-            self._let_go(is_locked=True)
+            self._lock.leave()
 
     def _written(
         self, operations: Sequence[Operation], fresh: list[Numbered]
