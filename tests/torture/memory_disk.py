@@ -439,7 +439,18 @@ class MemoryDisk(Disk):
 
     # --- locks --------------------------------------------------------------------------------
 
-    def lock(self, fd: int, wait_seconds: float = 0.0, *, shared: bool = False) -> bool:
+    def lock(self, fd: int, *, shared: bool = False) -> bool:
+        return self._lock(fd, 0.0, shared=shared)
+
+    def lock_in_turn(self, gate: int, fd: int, wait_seconds: float = 0.0) -> bool:
+        if not self._lock(gate, wait_seconds):
+            return False
+        try:
+            return self._lock(fd, wait_seconds)
+        finally:
+            self.unlock(gate)
+
+    def _lock(self, fd: int, wait_seconds: float, *, shared: bool = False) -> bool:
         self._begin()
         handle = self._handle(fd)
         node = handle.node

@@ -50,7 +50,7 @@ def test_kills_see_that_a_lock_locks_nobody_out() -> None:
     def locked_by_all(*_: object, **__: object) -> bool:
         return True
 
-    with patch.object(Disk, "lock", locked_by_all):
+    with patch.object(Disk, "lock_in_turn", locked_by_all):
         row = kills.long(SEED, 100)
 
     assert row.violations

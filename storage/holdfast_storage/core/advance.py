@@ -257,11 +257,10 @@ def _apply_changes(fold: Fold, record: Record) -> None:
 
 
 def _set_text(fold: Fold, record: Record, name: str) -> None:
-    if name in record.body:
-        old, new = getattr(fold, name), record.body[name]
-        if old != new:
-            _note(fold, record, f"/{name}", old, new)
-            setattr(fold, name, new)
+    old, new = getattr(fold, name), record.body[name]
+    if old != new:
+        _note(fold, record, f"/{name}", old, new)
+        setattr(fold, name, new)
 
 
 # --- what several operations share ------------------------------------------------------------
@@ -269,11 +268,14 @@ def _set_text(fold: Fold, record: Record, name: str) -> None:
 
 def _take_common(fold: Fold, record: Record) -> None:
     """Take in the fields that several operations share."""
-    for name in ("goal", "next"):
-        _set_text(fold, record, name)
-    for ref in record.body.get("refs", ()):
+    body = record.body
+    if "goal" in body:
+        _set_text(fold, record, "goal")
+    if "next" in body:
+        _set_text(fold, record, "next")
+    for ref in body.get("refs", ()):
         fold.refs[ref["ref"]] = ref
-    for lost in record.body.get("conflicts", ()):
+    for lost in body.get("conflicts", ()):
         fold.conflicts[lost["id"]] = Conflict(
             id=lost["id"],
             path=lost["path"],
@@ -282,6 +284,11 @@ def _take_common(fold: Fold, record: Record) -> None:
             file=lost["file"],
             at=record.at,
         )
+    if fold.status != "active" or fold.questions:
+        _set_task_status(fold, record)
+
+
+def _set_task_status(fold: Fold, record: Record) -> None:
     if fold.status == "waiting" or _agents_pause_ends(fold, record):
         fold.status = "active"
     _wait_if_asked(fold)

@@ -28,42 +28,57 @@ class Batch:
     ) -> None:
         self._journal = journal
         self._drafting = journal.drafting()
+        # Beyond this seq lies only what this batch itself decides.
+        self._end = self._drafting.seq
         self._entries, self._read_again = fresh, read_again
         self._refuse_if_replaced = refuse_if_replaced
         # `_entries` holds everything after this seq.
-        self._since = fresh[0][0] - 1 if fresh else journal.seq
+        self._since = fresh[0][0] - 1 if fresh else self._end
         self.has_begun_anew = False
+        self._last: Operation | None = None
         self._verdicts: list[Record | Exception | None] = []
         # For each verdict, how many chunks must be durable before it may be told.
         self._rests_on: list[int] = []
 
     def decide(self, operation: Operation) -> None:
         """Let one operation decide; its refusal is its own."""
+        self._let_the_last_foresee()
         verdict: Record | Exception | None
         try:
             known = operation.known
             if known == 0:
                 # Whoever knows nothing is shown everything, and so are those who follow it.
                 self.has_begun_anew = True
-            elif not (self.has_begun_anew or self._journal.seq < known <= self._drafting.seq):
+            elif not (self.has_begun_anew or self._end < known <= self._drafting.seq):
                 # Whoever knows a record of this very batch knows the journal as it is.
                 self._refuse_if_replaced(known)
             draft = operation.decide(self._shown(known))
             verdict = None if draft is None else self._drafting.add(draft)
             if verdict is not None:
                 self._entries.append((verdict.seq, verdict))
-            if isinstance(operation, Foreseeing):
-                operation.foresee(verdict)
         except Exception as refusal:  # noqa: BLE001 - whatever it is, it is the caller's
             verdict = refusal
+        self._last = operation
         self._verdicts.append(verdict)
         self._rests_on.append(len(self._drafting.chunks))
+
+    def _let_the_last_foresee(self) -> None:
+        """Have the operation before make up its answer: the next one moves on what it tells of.
+
+        The last of all has time for that after the flush, when others have the lock.
+        """
+        if not isinstance(self._last, Foreseeing) or isinstance(self._verdicts[-1], Exception):
+            return
+        try:
+            self._last.foresee(self._verdicts[-1])
+        except Exception as bug:  # noqa: BLE001 - it is the caller's
+            self._verdicts[-1] = bug
 
     def _shown(self, known: int) -> Sequence[Entry]:
         if known >= self._drafting.seq:
             return []
         if known < self._since:
-            drafted = [one for one in self._entries if one[0] > self._journal.seq]
+            drafted = [one for one in self._entries if one[0] > self._end]
             self._entries = self._read_again(known) + drafted
             self._since = known
         return [entry for seq, entry in self._entries if seq > known]
@@ -76,8 +91,9 @@ class Batch:
                 written = self._journal.write(chunk)
             except NotSaved as failure:
                 return self._told(moved, number, failure)
-            moved |= {record.seq: record for record in written.records}
-        return self._told(moved, len(self._drafting.chunks), None)
+            if written is not chunk:
+                moved |= {record.seq: record for record in written.records}
+        return self._told(moved, len(self._drafting.chunks), None) if moved else self._verdicts
 
     def _told(
         self, moved: dict[int, Record], durable: int, failure: NotSaved | None
@@ -90,7 +106,7 @@ class Batch:
             elif verdict is None or isinstance(verdict, Exception):
                 told.append(verdict)
             else:
-                told.append(moved[verdict.seq])
+                told.append(moved.get(verdict.seq, verdict))
         return told
 
 

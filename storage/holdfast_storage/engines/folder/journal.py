@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from holdfast_storage.engines.folder.lock import Note, TaskLock
     from holdfast_storage.engines.folder.segments import Segments
 
+# So much of what others wrote is read in one go.
+_AT_ONCE = 1 << 16
+
 
 class Journal:
     """The end of one task's journal, and how far we have read."""
@@ -64,8 +67,10 @@ class Journal:
         without the mending, on a disk that is full or may not be written to.
         """
         reached = self.reached
-        if reached and self._is_untouched(reached):
-            return Extent(reached.segment, reached.offset, reached.inode)
+        if reached:
+            length = self._noted_length(reached)
+            if length is not None and self._ends_as(self._segments.fd, reached):
+                return Extent(reached.segment, length, reached.inode)
         try:
             self._segments.reach_anew_if_replaced()
             extent = self._secure(is_only_reading=is_only_reading)
@@ -78,18 +83,24 @@ class Journal:
 
     def is_untouched(self) -> bool:
         """Say whether the journal ends where we came to, all of it durable."""
-        return self.reached is not None and self._is_untouched(self.reached)
-
-    def _is_untouched(self, reached: Reached) -> bool:
-        """Say whether nobody did anything since: the usual case, so it costs three calls.
-
-        Whoever begins a segment changes the note first, so there is no need to look for one.
-        """
+        reached = self.reached
         return (
-            self._lock.says((reached.segment, reached.offset))
-            and self._segments.is_untouched(reached.segment, reached.inode, reached.offset)
+            reached is not None
+            and self._noted_length(reached) == reached.offset
             and self._ends_as(self._segments.fd, reached)
         )
+
+    def _noted_length(self, reached: Reached) -> int | None:
+        """Give how long the journal is, if all that was done since is to append and to flush.
+
+        That is the usual case. Whoever begins a segment changes the note first, so there is no need
+        to look for one.
+        """
+        note = self._lock.note()
+        if note is None or note[0] != reached.segment or note[1] < reached.offset:
+            return None
+        is_all = self._segments.is_untouched(reached.segment, reached.inode, note[1])
+        return note[1] if is_all else None
 
     def _ends_as(self, fd: int, reached: Reached) -> bool:
         size = len(reached.ending)
@@ -208,6 +219,9 @@ class Journal:
 
     def catch_up(self) -> list[Numbered]:
         """Read on to the end; raises JournalReplaced as `look` does."""
+        fresh = self._read_on()
+        if fresh is not None:
+            return fresh
         extent = self.look()
         if extent is None:
             self.reached = None
@@ -220,6 +234,28 @@ class Journal:
         fresh = [one for portion in self._walk(progress, extent) for one in portion]
         self.reached = progress.reached
         self._segments.let_pass()
+        return fresh
+
+    def _read_on(self) -> list[Numbered] | None:
+        """Read on if others have only appended, and not much: three calls of the kernel; else None."""
+        reached = self.reached
+        if reached is None:
+            return None
+        length = self._noted_length(reached)
+        if length is None or length - reached.offset > _AT_ONCE:
+            return None
+        # In one go: what must still be there, and what came after it.
+        start = reached.offset - len(reached.ending)
+        raw = self._disk.pread(self._segments.fd, length - start, start)
+        if len(raw) != length - start or not raw.startswith(reached.ending):
+            return None
+        if length == reached.offset:
+            return []
+        if not raw.endswith(b"\n"):
+            return None
+        progress = Progress(self._task, reached)
+        fresh = progress.on(raw[len(reached.ending) :])
+        self.reached = progress.reached
         return fresh
 
     def _start(self, extent: Extent) -> Reached:
@@ -260,7 +296,8 @@ class Journal:
     def write(self, chunk: Chunk) -> Chunk:
         """Write and flush a chunk, somewhere; answers where. NotSaved if nowhere."""
         try:
-            self._flush_taken_back()
+            if self._taken_back:
+                self._flush_taken_back()
             self._append(chunk)
         except OSError as error:
             raise NotSaved(f"the disk did not take it ({error.strerror or error})") from error
@@ -300,14 +337,15 @@ class Journal:
 
     def _remember(self, chunk: Chunk) -> None:
         """Note what was written, for others and for ourselves."""
-        end = chunk.offset + chunk.length
+        lengths = list(map(len, chunk.raw))
+        end = chunk.offset + sum(lengths)
         self._lock.write_note((chunk.segment, end))
         self._booted_in = chunk.segment
         if self._distrusted < chunk.segment:
             self._distrusted = 0
         seq = chunk.records[-1].seq
-        longest = max(map(len, chunk.raw))
-        if self.reached and self.reached.segment == chunk.segment:
+        longest = max(lengths)
+        if not chunk.is_new and self.reached:
             longest = max(longest, self.reached.longest)
         ending = chunk.raw[-1][-COMPARED:]
         self.reached = Reached(chunk.segment, self._segments.inode, end, ending, seq, seq, longest)

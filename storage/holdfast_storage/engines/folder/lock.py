@@ -48,6 +48,8 @@ class TaskLock:
         self._threads = Lock()
         self._gate = self._lock = -1
         self._identity = 0, 0
+        # The bytes of a note and what they say, so that the same ones need not be read again.
+        self._noted: tuple[bytes, Note | None] = (b"", None)
 
     @contextmanager
     def one_thread(self) -> Generator[None, None, None]:
@@ -105,26 +107,11 @@ class TaskLock:
 
     def take_if_free(self, path: str) -> bool:
         """Take the lock if nobody has it or waits for it."""
-        disk = self._disk
-        if not disk.lock(self._gate):
-            return False
-        try:
-            has_lock = disk.lock(self._lock)
-        finally:
-            disk.unlock(self._gate)
-        return has_lock and self._keeps_lock(path)
+        return self._disk.lock_in_turn(self._gate, self._lock) and self._keeps_lock(path)
 
     def take(self, path: str) -> None:
         """Take the lock. `path` is the whole path of `.lock`, to see that it is still the same file."""
-        disk = self._disk
-        until = disk.monotonic() + self._wait_seconds
-        if not disk.lock(self._gate, self._wait_seconds):
-            self._give_up()
-        try:
-            has_lock = disk.lock(self._lock, until - disk.monotonic())
-        finally:
-            disk.unlock(self._gate)
-        if not has_lock:
+        if not self._disk.lock_in_turn(self._gate, self._lock, self._wait_seconds):
             self._give_up()
         if not self._keeps_lock(path):
             raise LockReplaced
@@ -159,22 +146,29 @@ class TaskLock:
 
     # --- the note -----------------------------------------------------------------------------
 
-    def says(self, note: Note) -> bool:
-        """Say whether exactly this is noted."""
-        return self._disk.pread(self._lock, _NOTE_LENGTH, 0) == _NOTE % note
-
     def note(self) -> Note | None:
         """Give the segment and length up to which the journal was flushed, if that is known."""
-        words = self._disk.pread(self._lock, _NOTE_LENGTH, 0).split()
-        if len(words) != 2 or not all(word.isdigit() for word in words):
-            return None
-        return int(words[0]), int(words[1])
+        raw = self._disk.pread(self._lock, _NOTE_LENGTH, 0)
+        if raw != self._noted[0]:
+            self._noted = raw, _note_in(raw)
+        return self._noted[1]
 
     def write_note(self, note: Note) -> None:
         """Note what was flushed. If that fails, the next one who looks flushes once more."""
-        with suppress(OSError):
-            self._disk.pwrite(self._lock, _NOTE % note, 0)
+        raw = _NOTE % note
+        self._noted = raw, note
+        try:
+            self._disk.pwrite(self._lock, raw, 0)
+        except OSError:
+            return
 
     def withdraw_note(self) -> None:
         """Note that everybody must look for themselves; if that fails, nothing may be changed."""
         self._disk.pwrite(self._lock, b"-" * (_NOTE_LENGTH - 1) + b"\n", 0)
+
+
+def _note_in(raw: bytes) -> Note | None:
+    words = raw.split()
+    if len(words) != 2 or not all(word.isdigit() for word in words):
+        return None
+    return int(words[0]), int(words[1])

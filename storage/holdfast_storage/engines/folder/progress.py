@@ -91,6 +91,24 @@ class Progress:
             longest,
         )
 
+    def on(self, raw: bytes) -> list[Numbered]:
+        """Go on through whole lines that follow in the same segment."""
+        segment, inode, offset, _, _, _, longest = self.reached
+        numbering = self._numbering
+        fresh: list[Numbered] = []
+        length = 0
+        for line in raw[:-1].split(b"\n"):
+            length = len(line)
+            numbering.take(line, Place(segment, offset, length), fresh)
+            offset += length + 1
+            longest = max(longest, length + 1)
+        fresh += numbering.end()
+        ending = raw[-min(length + 1, COMPARED) :]
+        self.reached = Reached(
+            segment, inode, offset, ending, numbering.seq, numbering.believed, longest
+        )
+        return fresh
+
     def end(self) -> list[Numbered]:
         """Give what was held back."""
         return self._numbering.end()

@@ -97,8 +97,8 @@ class Segments:
         return True
 
     def is_untouched(self, number: int, inode: int, length: int) -> bool:
-        """Say whether the segment we have open is the one at its path, and still of that length."""
-        if number != self.number or self.fd < 0:
+        """Say whether the segment we have open is the one at its path, and of that length."""
+        if (number, inode) != (self.number, self.inode) or self.fd < 0:
             return False
         try:
             there = self._disk.stat(self._newest_path, at=None)

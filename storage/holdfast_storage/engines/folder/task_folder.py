@@ -230,13 +230,15 @@ class TaskFolder:
         Each decision sees the records of the operations before it.
         """
         try:
-            verdicts = self._decided_on_nothing(operations) or self._commit(operations)
+            is_there = self._folder >= 0 or self._exists()
+            decided = [] if is_there else self._decided_on_nothing(operations)
+            verdicts = decided or self._commit(operations)
         except HoldfastError as error:
             verdicts = [error] * len(operations)
         except OSError as error:
             failure = NotSaved(f"the disk did not take it ({error.strerror or error})")
             verdicts = [failure] * len(operations)
-        return [accept(*pair) for pair in zip(operations, verdicts, strict=True)]
+        return list(map(accept, operations, verdicts))
 
     def commit_at_once(self, operation: Operation) -> list[Exception | None]:
         """Commit if that means to wait for nobody and to read nothing first; else answer nothing."""
@@ -267,8 +269,6 @@ class TaskFolder:
         self, operations: Sequence[Operation]
     ) -> list[Record | Exception | None]:
         """Let refusals leave no trace where there is no task yet."""
-        if self._folder >= 0 or self._exists():
-            return []
         verdicts: list[Record | Exception | None] = []
         for operation in operations:
             try:
@@ -298,9 +298,12 @@ class TaskFolder:
         # the kernel.
         self._take_lock(create=True)
         try:
-            return self._written(operations, self.catch_up())
+            try:
+                return self._written(operations, self.catch_up())
+            finally:
+                self._lock.release()
         finally:
-            self._let_go(is_locked=True)
+            self._lock.leave()
 
     def _written(
         self, operations: Sequence[Operation], fresh: list[Numbered]

@@ -30,7 +30,7 @@ class Views:
     def __init__(self, disk: Disk, task: TaskFolder, path: Path, limits: Limits) -> None:
         self._disk, self._task, self._limits = disk, task, limits
         self._paths = {name: str(path / name) for name in (VIEW, *EDITOR_FILES)}
-        self._path = path
+        self._path = str(path)
         self.finder = Finder(disk, limits)
         self.seen_stamp: Stamp | None = None
         # Something that a rendering displaced has yet to be looked at.
@@ -60,8 +60,8 @@ class Views:
         """Say whether an editor wrote to a file that was displaced under its hands."""
         for name, found in list(self.handled.items()):
             with suppress(OSError):
-                path = str(self._path / name)
-                if stamp_of(self._disk.stat(path, at=None))[:3] != found.stamp[:3]:
+                there = self._disk.stat(f"{self._path}/{name}", at=None)
+                if stamp_of(there)[:3] != found.stamp[:3]:
                     return True
         return False
 

@@ -20,6 +20,7 @@ from tests.storage.engines.folder.harness import (
     drafted,
     entries,
     ids,
+    last_seq,
     quarantined,
     raised,
     segment,
@@ -27,8 +28,10 @@ from tests.storage.engines.folder.harness import (
 )
 
 from holdfast_storage.core.errors import Damaged, JournalReplaced, NotSaved
-from holdfast_storage.core.records import DamagedLine, Record
+from holdfast_storage.core.records import DamagedLine, Draft, Record
+from holdfast_storage.engines.base import Foreseeing
 from holdfast_storage.engines.folder.files import FILE_MODE, Disk
+from holdfast_storage.engines.folder.task_folder import TaskFolder
 from holdfast_storage.engines.folder.trash import Trash
 from holdfast_storage.engines.folder.workspace_folder import WorkspaceFolder
 
@@ -298,6 +301,92 @@ class OpeningDisk(CountingDisk):
         return super().open(name, flags, mode, at=at)
 
 
+# --- reading on -------------------------------------------------------------------------------
+
+
+class LookingDisk(Disk):
+    """Counts what is read and looked at."""
+
+    looks = 0
+
+    def pread(self, fd: int, size: int, offset: int) -> bytes:
+        self.looks += 1
+        return super().pread(fd, size, offset)
+
+    def fstat(self, fd: int) -> os.stat_result:
+        self.looks += 1
+        return super().fstat(fd)
+
+    def stat(self, name: str, *, at: int | None) -> os.stat_result:
+        self.looks += 1
+        return super().stat(name, at=at)
+
+
+def test_reading_on_costs_no_more_than_finding_that_there_is_nothing(root: Path) -> None:
+    disk = LookingDisk()
+    ours, theirs = task_folder(root, disk), task_folder(root)
+    commit(ours, "a", "b")
+    before = disk.looks
+    commit(ours, "c")
+    with_nothing = disk.looks - before
+    commit(theirs, "d", "e", "f")
+    before = disk.looks
+
+    [record] = commit(ours, "g")
+
+    assert record.seq == 7
+    assert disk.looks - before == with_nothing == 4
+
+
+def test_what_two_write_by_turns_each_of_them_is_shown(root: Path) -> None:
+    ours, theirs = task_folder(root), task_folder(root)
+    commit(ours, "a")
+    commit(theirs, "b", "c")
+    operation = Recording(drafted("d"), known=last_seq(ours))
+
+    ours.commit([operation])
+
+    assert [(entry.seq, entry.place) for entry in operation.shown[-1]] == [
+        (entry.seq, entry.place) for entry in entries(task_folder(root))[1:3]
+    ]
+    commit(theirs, "e")
+    assert ids(ours) == ids(theirs) == ids(task_folder(root)) == ["a", "b", "c", "d", "e"]
+
+
+def test_a_line_damaged_before_it_was_read_on_is_not_believed(root: Path) -> None:
+    ours, theirs = task_folder(root), task_folder(root)
+    commit(ours, "a")
+    commit(theirs, "b", "c")
+    damage(root, b'"id":"b"', b'"id":"?"')
+    operation = Recording(drafted("d"), known=last_seq(ours))
+
+    ours.commit([operation])
+
+    assert [type(entry) for entry in operation.shown[-1]] == [DamagedLine, Record]
+    assert [record.seq for record in operation.accepted if record] == [4]
+
+
+def test_a_line_damaged_after_it_was_read_makes_it_another_journal(root: Path) -> None:
+    ours, theirs = task_folder(root), task_folder(root)
+    commit(ours, "a")
+    commit(theirs, "b")
+    damage(root, b'"id":"a"', b'"id":"?"')
+
+    with pytest.raises(JournalReplaced):
+        commit(ours, "c")
+
+
+def test_more_than_is_read_in_one_go_is_read_all_the_same(root: Path) -> None:
+    ours, theirs = task_folder(root), task_folder(root)
+    commit(ours, "a")
+    commit(theirs, *(f"b{n}" for n in range(10)), result="x" * 10_000)
+    operation = Recording(drafted("c"), known=last_seq(ours))
+
+    ours.commit([operation])
+
+    assert [entry.seq for entry in operation.shown[-1]] == list(range(2, 12))
+
+
 # --- flushing ---------------------------------------------------------------------------------
 
 
@@ -345,6 +434,29 @@ def test_each_operation_of_a_batch_sees_those_before_it(root: Path) -> None:
         [1],
     ]
     assert ids(task_folder(root)) == ["a", "b"]
+
+
+class Answering(Recording, Foreseeing):
+    """Tells which answers were made up while the lock was held."""
+
+    def __init__(self, draft: Draft, folder: TaskFolder) -> None:
+        super().__init__(draft)
+        self._folder = folder
+        self.made_up: list[bool] = []
+
+    def foresee(self, record: Record | None) -> None:
+        with ThreadPoolExecutor(1) as other:
+            self.made_up.append(not other.submit(self._folder.close_if_idle).result())
+
+
+def test_only_what_others_of_a_batch_move_on_is_answered_under_the_lock(root: Path) -> None:
+    folder = task_folder(root)
+    operations = [Answering(drafted(f"{n}"), folder) for n in range(3)]
+
+    folder.commit(operations)
+
+    assert [operation.made_up for operation in operations] == [[True], [True], []]
+    assert [len(operation.accepted) for operation in operations] == [1, 1, 1]
 
 
 def test_a_value_that_cannot_be_written_harms_only_its_own_operation(root: Path) -> None:

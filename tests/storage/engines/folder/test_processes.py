@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import _thread
 import fcntl
 import json
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -214,6 +217,30 @@ def test_a_waiter_that_gave_up_takes_nobodys_turn(root: Path) -> None:
     commit(here, "c")
 
     assert ids(task_folder(root)) == ["b", "c"]
+
+
+def test_waiting_again_begins_no_further_thread(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, there = task_folder(root), task_folder(root)
+    begun: list[object] = []
+
+    def begin(call: Callable[[], object], arguments: tuple[()]) -> int:
+        begun.append(call)
+        return begin_thread(call, arguments)
+
+    begin_thread = _thread.start_new_thread
+    monkeypatch.setattr(_thread, "start_new_thread", begin)
+    with ThreadPoolExecutor(1) as other:
+        for number in range(5):
+            with there.locked(create=True):
+                waiting = other.submit(commit, here, f"{number}")
+                with pytest.raises(TimeoutError):
+                    waiting.result(0.02)
+            waiting.result()
+
+    assert len(begun) <= 1
+    assert ids(there) == ["0", "1", "2", "3", "4"]
 
 
 async def is_there(parent: Parent, root: Path) -> None:
