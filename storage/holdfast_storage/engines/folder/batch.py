@@ -34,12 +34,15 @@ class Batch:
         self._since = fresh[0][0] - 1 if fresh else journal.seq
         self.has_begun_anew = False
         self._verdicts: list[Record | Exception | None] = []
+        # The last one to decide, until it has made up its answer.
+        self._unforeseen: tuple[Foreseeing, Record | None] | None = None
         # For each verdict, how many chunks must be durable before it may be told.
         self._rests_on: list[int] = []
 
     def decide(self, operation: Operation) -> None:
         """Let one operation decide; its refusal is its own."""
         verdict: Record | Exception | None
+        self._foresee()
         try:
             known = operation.known
             if known == 0:
@@ -53,11 +56,22 @@ class Batch:
             if verdict is not None:
                 self._entries.append((verdict.seq, verdict))
             if isinstance(operation, Foreseeing):
-                operation.foresee(verdict)
+                self._unforeseen = operation, verdict
         except Exception as refusal:  # noqa: BLE001 - whatever it is, it is the caller's
             verdict = refusal
         self._verdicts.append(verdict)
         self._rests_on.append(len(self._drafting.chunks))
+
+    def _foresee(self) -> None:
+        """Let the last one make up its answer: before the next decides, or while the disk writes."""
+        if self._unforeseen is None:
+            return
+        operation, verdict = self._unforeseen
+        self._unforeseen = None
+        try:
+            operation.foresee(verdict)
+        except Exception as refusal:  # noqa: BLE001 - whatever it is, it is the caller's
+            self._verdicts[-1] = refusal
 
     def _shown(self, known: int) -> Sequence[Entry]:
         if known >= self._drafting.seq:
@@ -70,10 +84,13 @@ class Batch:
 
     def written(self) -> list[Record | Exception | None]:
         """Write and flush; what rests on anything that could not be is NotSaved."""
+        if not self._drafting.chunks:
+            self._foresee()
         moved: dict[int, Record] = {}
         for number, chunk in enumerate(self._drafting.chunks):
             try:
-                written = self._journal.write(chunk)
+                meanwhile = self._foresee if self._unforeseen else None
+                written = self._journal.write(chunk, meanwhile)
             except NotSaved as failure:
                 return self._told(moved, number, failure)
             moved |= {record.seq: record for record in written.records}
