@@ -49,7 +49,8 @@ async def over_stdio(options: Serving) -> None:
         event("serving", workspace=workspace.location, transport="stdio", pid=os.getpid())
         async with watching(workspace, subscriptions):
             low = server._lowlevel_server  # pyright: ignore[reportPrivateUsage]
-            await connection.serve(low, line_limit=message_bytes(workspace))
+            direct = server.shortcut.directly()
+            await connection.serve(low, line_limit=message_bytes(workspace), direct=direct)
     wire.close()
     event("stopped")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -104,7 +104,7 @@ def _or_none(value: Any) -> Any:
     return None if value is MISSING else value
 
 
-def about_health(fold: Fold, now: datetime, host: Host) -> list[str]:
+def about_health(fold: Fold, clock: Callable[[], datetime], host: Host) -> list[str]:
     """Say what is wrong with the task's journal or its surroundings."""
     warnings: list[str] = []
     if fold.is_damaged:
@@ -112,7 +112,8 @@ def about_health(fold: Fold, now: datetime, host: Host) -> list[str]:
             f"the journal is damaged ({fold.problems[0] if fold.problems else 'see holdfast check'}); "
             "what it may have lost is in doubt: holdfast check shows it, --accept ends this warning"
         )
-    if any(_is_elsewhere(boot, moment(seen), now, host) for boot, seen in fold.boots.items()):
+    others = [seen for boot, seen in fold.boots.items() if boot != host.boot]
+    if others and _is_elsewhere(others, clock(), host):
         warnings.append(
             "another machine wrote to this workspace within 24 hours; "
             "a folder is for one machine at a time"
@@ -120,8 +121,8 @@ def about_health(fold: Fold, now: datetime, host: Host) -> list[str]:
     return warnings
 
 
-def _is_elsewhere(boot: str, seen: datetime, now: datetime, host: Host) -> bool:
+def _is_elsewhere(seen: Sequence[str], now: datetime, host: Host) -> bool:
     """Say whether that was another machine: one that wrote before we started was perhaps ourselves."""
-    if boot == host.boot or now - seen >= _FOREIGN_BOOT:
-        return False
-    return seen.timestamp() > host.up_since
+    return any(
+        now - at < _FOREIGN_BOOT and at.timestamp() > host.up_since for at in map(moment, seen)
+    )

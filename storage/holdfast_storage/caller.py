@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
 import marshal
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -59,6 +58,7 @@ A = TypeVar("A")
 _MANY_ATTEMPTS = 3
 _OWN_KEPT = 2048
 _OVER = "it belongs to a run that is over; load first"
+_NO_STATE = StateRequest()
 
 
 @dataclasses.dataclass(slots=True)
@@ -288,17 +288,16 @@ class Caller:
             belief.shown |= told.believed.keys()
 
     def _warnings(self, fold: Fold, names: Sequence[str] = (), new_step: str = "") -> list[str]:
-        warnings = [
-            *self._people.warnings(fold.task),
-            *answers.about_health(fold, self._desk.clock(), self._desk.engine.host),
-        ]
-        if self._desk.settings_problem:
-            warnings.append(self._desk.settings_problem)
-        for name in [*names, *([new_step] if new_step else [])]:
+        desk = self._desk
+        warnings = self._people.warnings(fold.task)
+        warnings += answers.about_health(fold, desk.clock, desk.engine.host)
+        if desk.settings_problem:
+            warnings.append(desk.settings_problem)
+        for name in (*names, new_step) if new_step else names:
             like = fold.alike.get(ids.resembles(name), name)
             if like != name:
                 warnings.append(f"two steps have nearly the same name: {name!r} and {like!r}")
-        return warnings[:20]
+        return warnings[:20] if warnings else warnings
 
     # --- load_checkpoint ----------------------------------------------------------------------
 
@@ -456,16 +455,21 @@ class Caller:
         if self._must_give_revision and state is not None:
             problem = "from this connection, send it with save_checkpoint and its revision"
             raise InvalidValue("state", problem)
-        self._memory.meet(task).last_save = None
+        remembered = self._memory.meet(task)
+        remembered.last_save = None
+        is_about_state = state is not None or append is not None
         request = MarkRequest(
-            step=step,
-            result=result,
-            outcome=outcome,
-            state=StateRequest(_apart(state), append=_apart(append)),
-            next=next,
-            refs=await self._refs.note(refs),
-            claim=claim,
+            step,
+            result,
+            outcome,
+            StateRequest(_apart(state), append=_apart(append)) if is_about_state else _NO_STATE,
+            next,
+            await self._refs.note(refs) if refs != () else (),
+            claim,
         )
+
+        def decide(fold: Fold, context: Context) -> Decision:
+            return decide_mark(fold, request, remembered.belief, context)
 
         def answer(fold: Fold, decision: Decision, record: Record | None) -> _Told:
             return self._marked(task, request, fold, decision, record)
@@ -473,21 +477,16 @@ class Caller:
         def learn(told: _Told) -> None:
             told.fields["changes"] = self._learn(task, told)
             self._believe(task, told)
-            self._belief(task).claims.pop(step, None)
+            remembered.belief.claims.pop(step, None)
             told.fields["hint"] = told.about() + told.fields["hint"]
 
-        # Not only with a state: what it adds is part of what this caller said, and the next save builds on it.
-        is_in_turn = state is not None or append is not None
-        turn = self._memory.of(task).turn if is_in_turn else contextlib.nullcontext()
         try:
-            async with turn:
-                told = await self._write(
-                    task,
-                    lambda fold, context: decide_mark(fold, request, self._belief(task), context),
-                    answer,
-                    learn,
-                    is_light=state is None and append is None,
-                )
+            if is_about_state:
+                # What it adds is part of what this caller said, and the next save builds on it.
+                async with remembered.turn:
+                    told = await self._write(task, decide, answer, learn, is_light=False)
+            else:
+                told = await self._write(task, decide, answer, learn)
         except ClaimReplaced as error:
             await self._keep_refused(task, request, error)
             raise

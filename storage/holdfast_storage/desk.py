@@ -83,8 +83,7 @@ class Folds:
 
     def is_warm(self, task: str) -> bool:
         """Say whether the task is known."""
-        with self._lock:
-            return task in self._folds
+        return task in self._folds
 
     def drop(self, task: str) -> None:
         """Forget a fold that may have taken in what did not become durable."""
@@ -131,7 +130,8 @@ class _Operation(Foreseeing, Generic[T]):
         fold = self._fold
         self._foreseen = None
         is_new = fold.seq == 0
-        advance(fold, entries)
+        if entries:
+            advance(fold, entries)
         if is_new:
             # What was read just now lies where it was read.
             fold.rewritten = False
@@ -156,7 +156,10 @@ class _Operation(Foreseeing, Generic[T]):
         self.result, foreseen = self._foreseen
         self._learn(self.result)
         is_elsewhere = (
-            record is not None and foreseen is not None and record.place != foreseen.place
+            record is not foreseen
+            and record is not None
+            and foreseen is not None
+            and record.place != foreseen.place
         )
         if self._fold.rewritten or is_elsewhere:
             # Prune moved lines about, or a failing disk did: the places remembered are not theirs.
@@ -192,15 +195,16 @@ class Desk:
 
     def context(self, fold: Fold, author: Author) -> Context:
         """Give the surroundings of a decision at this moment."""
+        engine = self.engine
         return Context(
-            now=self.clock(),
-            id=self.new_id(),
-            by=author.by,
-            process=self.engine.process,
-            workspace_id=self.engine.workspace_id,
-            settings=self.settings,
-            gone=self.gone(fold),
-            is_person=author.is_person,
+            self.clock(),
+            self.new_id(),
+            author.by,
+            engine.process,
+            engine.workspace_id,
+            self.settings,
+            self.gone(fold),
+            author.is_person,
         )
 
     def gone(self, fold: Fold) -> frozenset[str]:
@@ -224,7 +228,8 @@ class Desk:
         is_light: bool = False,
     ) -> tuple[T, Record | None]:
         """Have it decided on everything there is; when it is durable, `learn` from the answer and give it."""
-        await self.warm(task)
+        if not self.folds.is_warm(task):
+            await self.warm(task)
         begins_anew = False
         for last_try in (False, True):
             operation = _Operation(
@@ -259,9 +264,10 @@ class Desk:
                 self.folds.drop(task)
                 raise
             else:
-                if operation.record is not None:
-                    await self._keep_lost_values(task, operation.record)
-                return operation.result, operation.record  # type: ignore[return-value]
+                record = operation.record
+                if record is not None and "conflicts" in record.body:
+                    await self._keep_lost_values(task, record)
+                return operation.result, record  # type: ignore[return-value]
         raise AssertionError("unreachable")
 
     async def ask(
@@ -297,7 +303,7 @@ class Desk:
 
     async def _keep_lost_values(self, task: str, record: Record) -> None:
         """Lay each value that did not make it where people look; the journal has it already."""
-        for lost in record.body.get("conflicts", ()):
+        for lost in record.body["conflicts"]:
             if lost["path"]:
                 told = {"task": task, "at": record.at, "revision": record.seq, **lost}
                 name = lost["file"].removeprefix("conflicts/")

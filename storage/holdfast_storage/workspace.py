@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import secrets
 from collections.abc import AsyncIterator, Callable, Iterable
 from copy import deepcopy
 from dataclasses import asdict
@@ -69,7 +68,7 @@ def _now() -> datetime:
 
 
 def _new_id() -> str:
-    return secrets.token_hex(10)
+    return os.urandom(10).hex()
 
 
 def _default_by() -> str:
@@ -315,7 +314,7 @@ class Workspace:
             now = self._clock()
             warnings = [
                 *self._people.warnings(task),
-                *answers.about_health(fold, now, self._engine.host),
+                *answers.about_health(fold, self._clock, self._engine.host),
             ]
             resumes = sum(run == fold.run for run in runs)
             return standing.standing(fold, now, self._desk.gone(fold), resumes, warnings)

@@ -122,7 +122,7 @@ def _flush_no_folder(self: Any, chunk: Any) -> None:
     self._disk.flush(self._segments.fd)
 
 
-def _note_first(self: Any, chunk: Any) -> Any:
+def _note_first(self: Any, chunk: Any, *_: Any) -> Any:
     self._append(chunk)
     self._lock.write_note((chunk.segment, chunk.offset + chunk.length))
     self._flush(chunk)
@@ -372,7 +372,7 @@ class DiskMutant(Mutant):
     fault: str = "EIO once"
 
 
-def _flush_again(self: Any, chunk: Any) -> Any:
+def _flush_again(self: Any, chunk: Any, *_: Any) -> Any:
     self._append(chunk)
     try:
         self._flush(chunk)
@@ -417,9 +417,9 @@ def _take_back_all(self: Any, failed: Any, error: OSError, **more: Any) -> Any:
     return _move(self, failed, error)
 
 
-def _say_it_is_saved(self: Any, chunk: Any) -> Any:
+def _say_it_is_saved(self: Any, chunk: Any, *more: Any) -> Any:
     try:
-        return _write(self, chunk)
+        return _write(self, chunk, *more)
     except NotSaved:
         return chunk
 

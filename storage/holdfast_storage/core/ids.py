@@ -48,8 +48,10 @@ _DEVICES = frozenset({"con", "prn", "aux", "nul"}) | {
 _SLUG_LENGTH = 40
 
 _SEPARATOR = re.compile(r"[ \-_./:]+")
-_SEPARATOR_OF_DIGITS = re.compile(r"(?<=[0-9])[ \-_./:]+(?=[0-9])")
-_LEADING_ZEROS = re.compile("(?<![0-9])0+(?=[0-9])")
+# Separators with anything but a digit before or after them, and leading zeros.
+_INSIGNIFICANT = re.compile(
+    r"(?<![0-9])[ \-_./:]+ | [ \-_./:]+(?![0-9 \-_./:]) | (?<![0-9])0+(?=[0-9])", re.VERBOSE
+)
 
 # Comparing costs length times length for each name: enough for every real case, not for a hostile one.
 _MOST_COMPARED = 2000
@@ -103,9 +105,8 @@ def resembles(name: str) -> str:
     Two names that share it are probably meant to be one: "Doc-7" and "doc_007". Between two numbers
     one separator stays, because "part-1-12" and "part-11-2" are not alike.
     """
-    numbers_apart = _SEPARATOR_OF_DIGITS.sub("\n", name.lower())
-    plain = _SEPARATOR.sub("", _LEADING_ZEROS.sub("", numbers_apart))
-    return plain.replace("\n", "-")
+    plain = _INSIGNIFICANT.sub("", name.lower())
+    return plain if plain.isalnum() else _SEPARATOR.sub("-", plain)
 
 
 def similar(name: str, known: Iterable[str], limit: int = 3) -> list[str]:

@@ -118,7 +118,8 @@ def check(value: Any, where: str, *, max_bytes: int, max_depth: int = MAX_DEPTH)
 
     `where` is what the caller calls the value ("state"); places are named as "state/totals/pages".
     """
-    _check_levels(value, where, max_bytes, max_depth)
+    if type(value) is not str:  # of a text only its encoding can tell anything
+        _check_levels(value, where, max_bytes, max_depth)
     try:
         raw = encode(value)
     except pydantic_core.PydanticSerializationError:

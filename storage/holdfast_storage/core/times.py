@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime
 
+_TO_THE_MILLISECOND = len("2026-01-02T03:04:05.678")
+
 
 def stamp(at: datetime) -> str:
     """Write a moment, to the millisecond."""
-    return at.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
+    return at.isoformat("T", "milliseconds")[:_TO_THE_MILLISECOND] + "Z"
 
 
 def moment(text: str) -> datetime:

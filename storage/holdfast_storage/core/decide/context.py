@@ -16,7 +16,8 @@ from holdfast_storage.core.strict_json import JsonObject
 from holdfast_storage.core.times import stamp
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, as nothing is that each step makes anew: that takes three times as long.
+@dataclass(slots=True)
 class Context:
     """The moment and the surroundings of one decision."""
 
@@ -49,7 +50,7 @@ class Belief:
             self.run, self.state, self.shown = run, None, set()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Decision:
     """The record to write, if any, and what was found on the way to it."""
 

@@ -36,7 +36,7 @@ from holdfast_storage.core.times import stamp
 OUTCOMES = ("done", "failed", "skipped")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class MarkRequest:
     """A step's end as it was reported."""
 
@@ -61,11 +61,14 @@ def decide_mark(fold: Fold, request: MarkRequest, belief: Belief, context: Conte
             return known
         _refuse_foreign_claim(fold, request, belief, context)
     _check_room(fold, request.step, context, opens=opens)
-    body: JsonObject = {**(opening_fields(fold) if opens else {}), "step": request.step}
+    body = opening_fields(fold) if opens else {}
+    body["step"] = request.step
     if request.outcome != "done":
         body["outcome"] = request.outcome
-    body |= _result(request.result, context)
-    body |= changed_texts(fold, {"next": request.next}, context, opens=opens)
+    if request.result is not None:
+        body["result"] = _checked(request.result, context)
+    if request.next != "":
+        body |= changed_texts(fold, {"next": request.next}, context, opens=opens)
     if request.refs:
         body["refs"] = list(request.refs)
     found: dict[str, Any] = {"opens": opens}
@@ -127,12 +130,10 @@ def _check_room(fold: Fold, step: str, context: Context, *, opens: bool) -> None
         raise TooLarge("the run", len(fold.steps) + 1, limit, "steps")
 
 
-def _result(result: Any, context: Context) -> JsonObject:
-    if result is None:
-        return {}
+def _checked(result: Any, context: Context) -> Any:
     limits = context.settings.limits
     strict_json.check(result, "result", max_bytes=limits.result_bytes, max_depth=limits.depth)
-    return {"result": result}
+    return result
 
 
 def _state_fields(fold: Fold, value: JsonObject, *, opens: bool) -> JsonObject:
@@ -270,7 +271,9 @@ def decide_resolve(
             if fold.status_of(name, context.now, context.gone) == "in_doubt"
         ]
         raise Unknown("step in doubt", step, doubtful[:5])
-    body: JsonObject = {"step": step, "happened": happened, **_result(result, context)}
+    body: JsonObject = {"step": step, "happened": happened}
+    if result is not None:
+        body["result"] = _checked(result, context)
     return Decision(draft(context, "resolve", body))
 
 
@@ -290,9 +293,10 @@ def decide_reopen(fold: Fold, steps: Sequence[str], context: Context) -> Decisio
 
 def progress_of(fold: Fold) -> Mapping[str, Any]:
     """Count what is done, at no cost that grows with it."""
+    count = fold.counts.get
     return {
-        "done": fold.count("done") + fold.count("skipped"),
-        "failed": fold.count("failed"),
+        "done": count("done", 0) + count("skipped", 0),
+        "failed": count("failed", 0),
         "total": max(fold.total, len(fold.steps)),
         "last_done": fold.last_done,
     }

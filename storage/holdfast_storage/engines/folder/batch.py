@@ -35,15 +35,16 @@ class Batch:
         # `_entries` holds everything after this seq.
         self._since = fresh[0][0] - 1 if fresh else self._end
         self.has_begun_anew = False
-        self._last: Operation | None = None
         self._verdicts: list[Record | Exception | None] = []
+        # The last one to decide, until it has made up its answer.
+        self._unforeseen: tuple[Foreseeing, Record | None] | None = None
         # For each verdict, how many chunks must be durable before it may be told.
         self._rests_on: list[int] = []
 
     def decide(self, operation: Operation) -> None:
         """Let one operation decide; its refusal is its own."""
-        self._let_the_last_foresee()
         verdict: Record | Exception | None
+        self._foresee()
         try:
             known = operation.known
             if known == 0:
@@ -56,23 +57,23 @@ class Batch:
             verdict = None if draft is None else self._drafting.add(draft)
             if verdict is not None:
                 self._entries.append((verdict.seq, verdict))
+            if isinstance(operation, Foreseeing):
+                self._unforeseen = operation, verdict
         except Exception as refusal:  # noqa: BLE001 - whatever it is, it is the caller's
             verdict = refusal
-        self._last = operation
         self._verdicts.append(verdict)
         self._rests_on.append(len(self._drafting.chunks))
 
-    def _let_the_last_foresee(self) -> None:
-        """Have the operation before make up its answer: the next one moves on what it tells of.
-
-        The last of all has time for that after the flush, when others have the lock.
-        """
-        if not isinstance(self._last, Foreseeing) or isinstance(self._verdicts[-1], Exception):
+    def _foresee(self) -> None:
+        """Let the last one make up its answer: before the next decides, or while the disk writes."""
+        if self._unforeseen is None:
             return
+        operation, verdict = self._unforeseen
+        self._unforeseen = None
         try:
-            self._last.foresee(self._verdicts[-1])
-        except Exception as bug:  # noqa: BLE001 - it is the caller's
-            self._verdicts[-1] = bug
+            operation.foresee(verdict)
+        except Exception as refusal:  # noqa: BLE001 - whatever it is, it is the caller's
+            self._verdicts[-1] = refusal
 
     def _shown(self, known: int) -> Sequence[Entry]:
         if known >= self._drafting.seq:
@@ -85,10 +86,13 @@ class Batch:
 
     def written(self) -> list[Record | Exception | None]:
         """Write and flush; what rests on anything that could not be is NotSaved."""
+        if not self._drafting.chunks:
+            self._foresee()
         moved: dict[int, Record] = {}
         for number, chunk in enumerate(self._drafting.chunks):
             try:
-                written = self._journal.write(chunk)
+                meanwhile = self._foresee if self._unforeseen else None
+                written = self._journal.write(chunk, meanwhile)
             except NotSaved as failure:
                 return self._told(moved, number, failure)
             if written is not chunk:

@@ -58,8 +58,14 @@ class CommitQueue:
             begins = not self._is_draining
             self._is_draining = True
         if begins and is_light and self._quick_in_a_row >= _CONVINCING:
-            # Not now: what others are about to put belongs into the same flush.
-            loop.call_soon(self._commit_here)
+            try:
+                # Not now: what others are about to put belongs into the same flush.
+                await asyncio.sleep(0)
+            except BaseException:
+                # Cancelled: whoever waited is gone, and the operation goes on.
+                self._workers.put(self._drain)
+                raise
+            self._commit_here()
         elif begins:
             self._workers.put(self._drain)
         try:

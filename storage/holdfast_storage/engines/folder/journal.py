@@ -293,14 +293,20 @@ class Journal:
             avoid=self._distrusted,
         )
 
-    def write(self, chunk: Chunk) -> Chunk:
-        """Write and flush a chunk, somewhere; answers where. NotSaved if nowhere."""
+    def write(self, chunk: Chunk, meanwhile: Callable[[], None] | None = None) -> Chunk:
+        """Write and flush a chunk, somewhere; answers where. NotSaved if nowhere.
+
+        What can be done `meanwhile` is done between the two, while the disk is writing already.
+        """
         try:
             if self._taken_back:
                 self._flush_taken_back()
             self._append(chunk)
         except OSError as error:
             raise NotSaved(f"the disk did not take it ({error.strerror or error})") from error
+        if meanwhile is not None:
+            self._disk.begin_flush(self._segments.fd)
+            meanwhile()
         try:
             self._flush(chunk)
         except OSError as error:
