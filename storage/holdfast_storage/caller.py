@@ -7,6 +7,7 @@ import dataclasses
 import marshal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
+from itertools import takewhile
 from typing import Any, TypeVar
 
 from holdfast_storage import answers, listing, pruning
@@ -57,6 +58,8 @@ from holdfast_storage.results import (
 A = TypeVar("A")
 _MANY_ATTEMPTS = 3
 _OWN_KEPT = 2048
+# A save of no more than this takes no longer to decide on and to write than a step does.
+_LIGHT_BYTES = 128 * 2**10
 _OVER = "it belongs to a run that is over; load first"
 _NO_STATE = StateRequest()
 
@@ -73,10 +76,13 @@ class _Told:
     run: int = 0
     seq: int = 0
     believed: JsonObject | None = None
+    person_seq: int = 0
+    is_in_order: bool = True
     _changes: Sequence[Changed] = ()
 
     def __post_init__(self, fold: Fold) -> None:
-        self.run, self.seq = fold.run, fold.seq
+        self.run, self.seq, self.person_seq = fold.run, fold.seq, fold.person_seq
+        self.is_in_order = not fold.is_damaged
         if self.change is not None:
             is_so = self.change.believed is self.change.value and self.record is not None
             # The very same object, if it came about as said: the next save need not compare the two.
@@ -89,12 +95,32 @@ class _Told:
         """What the fold remembered at that moment, without what the same write brought after it."""
         return (changed for changed in self._changes if changed.seq <= self.seq)
 
+    def changes_for(self, belief: Belief) -> list[Changed]:
+        """Of these, the ones the caller may have to be told of: its own saves leave hundreds behind."""
+        since = max(belief.told, belief.met)
+        if self.person_seq <= since:
+            # People's changes are told again and again, others' once.
+            since = max(since, belief.heard)
+        if not self.is_in_order:
+            return list(self.changes)
+        recent = takewhile(lambda changed: changed.seq > since, reversed(self._changes))
+        return [changed for changed in recent if changed.seq <= self.seq][::-1]
+
     def about(self) -> str:
         """Give the part of the hint that depends on what the caller has to be told of."""
         conflicts = self.fields.get("conflicts", ())
         return hints.about(
             changes=self.fields["changes"], conflicts=conflicts, is_paused=self.is_paused
         )
+
+
+@dataclasses.dataclass(slots=True)
+class _Noted:
+    """What a load has to see to before it can tell: the files it rests on, and itself."""
+
+    refs: list[JsonObject]
+    resume: JsonObject
+    statuses: list[JsonObject] = dataclasses.field(default_factory=list[JsonObject])
 
 
 class Caller:
@@ -163,7 +189,7 @@ class Caller:
                 )
         belief.met = belief.met or told.seq
         # Apart from the fold's own values: what a program does with its answer is no change to ours.
-        changes = _apart(changes_since(told.changes, belief))
+        changes = _apart(changes_since(told.changes_for(belief), belief))
         belief.heard = told.seq
         return changes
 
@@ -186,15 +212,18 @@ class Caller:
         revision: int = 0,
     ) -> Saved:
         """Save where the work stands; what is left out stays as it was."""
-        arguments = [state, replace, append, goal, next, list(plan), total, label, milestone]
-        asked = _digest([*arguments, list(refs), revision])
+        arguments = [replace, append, goal, next, list(plan), total, label, milestone]
+        # Once, for everything that is to be known of it: whether it is the same call again, whether
+        # it is within the limits, and how it stands in the journal.
+        raw, rest = _encoded(state), _encoded([*arguments, list(refs), revision])
+        asked = _digest(raw, rest) if raw and rest else ""
         remembered = self._memory.meet(task)
         known = remembered.last_save
         if known and known[0] == asked and not _failed(known[1]):
             # The same call again, with nothing of this caller's in between: the answer got lost.
             return await asyncio.shield(known[1])
         request = SaveRequest(
-            state=StateRequest(_apart(state), replace, _apart(append)),
+            state=StateRequest(_apart(state), replace, _apart(append), raw=raw),
             goal=goal,
             next=next,
             plan=plan,
@@ -203,13 +232,14 @@ class Caller:
             milestone=milestone,
         )
         # Nothing was awaited so far: the same call at the same time finds this one.
-        saving = asyncio.ensure_future(self._save(task, request, refs, revision))
+        is_light = len(raw) + len(rest) <= _LIGHT_BYTES
+        saving = asyncio.ensure_future(self._save(task, request, refs, revision, is_light))
         remembered.last_save = (asked, saving)
         saving.add_done_callback(_failed)  # or nobody might ever ask how it ended
         return await asyncio.shield(saving)
 
     async def _save(
-        self, task: str, said: SaveRequest, refs: Sequence[str], revision: int
+        self, task: str, said: SaveRequest, refs: Sequence[str], revision: int, is_light: bool
     ) -> Saved:
         # One after the other, in the order they came: a save builds on what this caller said before,
         # and would otherwise conflict with itself.
@@ -220,9 +250,11 @@ class Caller:
                 state=dataclasses.replace(said.state, base=base),
                 refs=await self._refs.note(refs),
             )
-            return await self._save_in_turn(task, request, revision)
+            return await self._save_in_turn(task, request, revision, is_light=is_light)
 
-    async def _save_in_turn(self, task: str, request: SaveRequest, revision: int) -> Saved:
+    async def _save_in_turn(
+        self, task: str, request: SaveRequest, revision: int, *, is_light: bool
+    ) -> Saved:
 
         def decide(fold: Fold, context: Context) -> Decision:
             if self._must_give_revision and not revision and fold.checkpoints:
@@ -248,7 +280,7 @@ class Caller:
             self._believe(task, told)
             told.fields["hint"] = told.about()
 
-        said = await self._write(task, decide, answer, learn, is_light=False)
+        said = await self._write(task, decide, answer, learn, is_light=is_light)
         return Saved.model_validate(said)
 
     async def _base_at(self, task: str, revision: int) -> JsonObject | None:
@@ -284,8 +316,9 @@ class Caller:
         belief = self._belief(task)
         belief.enter(told.run)
         if told.believed is not None:
-            belief.state = told.believed
-            belief.shown |= told.believed.keys()
+            touched = told.change.touched if told.change and belief.is_all_shown else None
+            belief.shown.update(told.believed if touched is None else touched)
+            belief.state, belief.is_all_shown = told.believed, True
 
     def _warnings(self, fold: Fold, names: Sequence[str] = (), new_step: str = "") -> list[str]:
         desk = self._desk
@@ -314,40 +347,73 @@ class Caller:
         self._memory.meet(task)
         await self._desk.refresh_settings()
         await self._people.look(task)
-        if await self._desk.ask(task, lambda fold: fold.run) == 0:
+        if checkpoint:
+            if await self._desk.ask(task, lambda fold: fold.run) == 0:
+                return await self._not_found(task)
+            self._last_task = task
+            return await self._look_at(task, checkpoint, path, max_tokens)
+        more = {"chosen_because": chosen_because} if chosen_because else {}
+        brief = await self._brief(task, path, max_tokens, more)
+        if brief is None:
             return await self._not_found(task)
         self._last_task = task
-        if checkpoint:
-            return await self._look_at(task, checkpoint, path, max_tokens)
-        noted = await self._desk.ask(task, lambda fold: list(fold.refs.values()))
-        statuses = await self._refs.verify(noted[-50:])
-        await self._note_resume(task)
+        self._people.touch_if_behind(task, brief["revision"])
+        return Brief.model_validate(_apart(brief))
+
+    async def _brief(
+        self, task: str, path: str, max_tokens: int, more: JsonObject
+    ) -> JsonObject | None:
+        """Compose the brief and believe it; None if there is no such task.
+
+        Usually the fold is asked once. What has to be looked at or noted first is learnt from it too,
+        and then it is asked again.
+        """
+        noted: _Noted | None = None
         runs = await self._people.resumes(task)
 
-        def of(fold: Fold) -> tuple[JsonObject, Belief]:
-            shown = answers.part_of(fold.state, path)
+        def of(fold: Fold) -> tuple[JsonObject | None, Belief | None, _Noted | None]:
+            if fold.run == 0:
+                return None, None, None
+            if noted is None and (first := self._to_note(task, fold)):
+                return None, None, first
             brief = self._compose(
                 fold,
-                shown,
+                answers.part_of(fold.state, path),
                 path,
                 max_tokens,
-                refs=statuses,
+                refs=noted.statuses if noted else [],
                 changes=changes_since(fold.changes, self._belief(task)),
                 resumes=sum(run == fold.run for run in runs),
-                more={"chosen_because": chosen_because} if chosen_because else {},
+                more=more,
             )
-            return brief, self._loaded(task, fold, path, brief["state"])
+            return brief, self._loaded(task, fold, path, brief["state"]), None
 
-        def learn(told: tuple[JsonObject, Belief]) -> None:
-            remembered = self._memory.of(task)
-            remembered.belief, remembered.last_save = told[1], None
+        def learn(told: tuple[JsonObject | None, Belief | None, _Noted | None]) -> None:
+            if told[1] is not None:
+                remembered = self._memory.of(task)
+                remembered.belief, remembered.last_save = told[1], None
 
-        # Not while a save is on its way: it builds on what this caller believed before, and would
-        # put that back.
-        async with self._memory.of(task).turn:
-            brief, _ = await self._desk.ask(task, of, learn, is_light=False)
-        self._people.touch(task)
-        return Brief.model_validate(_apart(brief))
+        while True:
+            is_light = self._desk.state_bytes(task) <= max(_LIGHT_BYTES, max_tokens)
+            # Not while a save is on its way: it builds on what this caller believed before, and
+            # would put that back.
+            async with self._memory.of(task).turn:
+                brief, _, noted = await self._desk.ask(task, of, learn, is_light=is_light)
+            if noted is None:
+                return brief
+            noted.statuses = await self._refs.verify(noted.refs)
+            if noted.resume:
+                await self._desk.engine.log_load(task, noted.resume)
+                runs = await self._people.resumes(task)
+
+    def _to_note(self, task: str, fold: Fold) -> _Noted | None:
+        """Say what comes before the brief: refs to look at; who took up which run, once for each."""
+        refs = list(fold.refs.values())[-50:]
+        resume: JsonObject = {}
+        if self._belief(task).run != fold.run and not self._is_looking:
+            at = stamp(self._desk.clock())
+            resume = {"at": at, "by": self.by, "run": fold.run, "revision": fold.seq}
+        return _Noted(refs, resume) if refs or resume else None
 
     def _compose(
         self, fold: Fold, state: Any, path: str, max_tokens: int, **more: Any
@@ -396,15 +462,6 @@ class Caller:
         )
         shown = {"checkpoint": kept.number, "label": kept.label, "saved_at": kept.at}
         return Brief.model_validate(_apart(brief | shown | {"saved_by": kept.by}))
-
-    async def _note_resume(self, task: str) -> None:
-        """Note who took up which run, once for each caller and run."""
-        belief = self._belief(task)
-        now = stamp(self._desk.clock())
-        run, seq = await self._desk.ask(task, lambda fold: (fold.run, fold.seq))
-        if belief.run != run and not self._is_looking:
-            line = {"at": now, "by": self.by, "run": run, "revision": seq}
-            await self._desk.engine.log_load(task, line)
 
     async def _choose(self) -> tuple[str, str, list[TaskLine]]:
         if self._last_task:
@@ -709,12 +766,19 @@ def _refuse_of_another_run(revision: int, opened: int) -> None:
         raise InvalidValue("revision", _OVER)
 
 
-def _digest(arguments: Sequence[Any]) -> str:
+def _encoded(value: Any) -> bytes:
     try:
-        return sha256(strict_json.encode(arguments)).hexdigest()
+        return strict_json.encode(value)
     except (ValueError, TypeError, RecursionError):
         # Something in it is no JSON; the decision will say what.
-        return ""
+        return b""
+
+
+def _digest(state: bytes, rest: bytes) -> str:
+    digest = sha256(rest)
+    digest.update(b"\n")  # which is nowhere in compact JSON, so nothing can be moved over it
+    digest.update(state)
+    return digest.hexdigest()
 
 
 def _apart(value: A) -> A:

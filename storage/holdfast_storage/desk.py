@@ -81,6 +81,12 @@ class Folds:
             if self.drops == drops and (known is None or known.seq < fold.seq):
                 self._folds[fold.task] = fold
 
+    def state_bytes(self, task: str) -> int:
+        """Give about how large a task's state is; of one that is not known, 0."""
+        with self._lock:
+            fold = self._folds.get(task)
+            return fold.state_bytes if fold is not None else 0
+
     def is_warm(self, task: str) -> bool:
         """Say whether the task is known."""
         return task in self._folds
@@ -183,13 +189,17 @@ class Desk:
         self.engine, self.clock, self.new_id, self.settings = engine, clock, new_id, settings
         self.folds = Folds()
         self.settings_problem = ""
+        # What the settings were read from: an engine gives the same again while nothing changed.
+        self._settings_read: Mapping[str, Any] | None = None
         self._warming: dict[str, asyncio.Lock] = {}
 
     async def refresh_settings(self) -> None:
         """Read holdfast.json again; while it is broken the last good settings count."""
         try:
-            self.settings = read_settings(dict(await self.engine.settings()))
-            self.settings_problem = ""
+            found = await self.engine.settings()
+            if found is not self._settings_read:
+                self.settings = read_settings(dict(found))
+            self._settings_read, self.settings_problem = found, ""
         except HoldfastError as error:
             self.settings_problem = f"{error}; the last good settings count"
 
@@ -206,6 +216,10 @@ class Desk:
             self.gone(fold),
             author.is_person,
         )
+
+    def state_bytes(self, task: str) -> int:
+        """Give about how large a task's state is, as far as it is known without asking."""
+        return self.folds.state_bytes(task)
 
     def gone(self, fold: Fold) -> frozenset[str]:
         """Name the processes that had steps in hand and live no more."""

@@ -273,6 +273,11 @@ class People:
         if task not in self._timers and not self._is_closing:
             self._timers[task] = asyncio.get_running_loop().create_task(self._render_soon(task))
 
+    def touch_if_behind(self, task: str, revision: int) -> None:
+        """Have the view rendered if, as far as we know, nobody has rendered it at this revision."""
+        if self._published.get(task) != revision:
+            self.touch(task)
+
     async def _render_soon(self, task: str) -> None:
         try:
             while task in self._dirty:

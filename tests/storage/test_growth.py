@@ -165,3 +165,20 @@ async def test_a_rendering_does_not_grow_with_the_steps_that_are_done(root: Path
                 sizes.append(disk.bytes_written - before)
 
     assert sizes[1] <= sizes[0] + 50
+
+
+async def test_a_load_again_reads_next_to_nothing_however_large_the_state(root: Path) -> None:
+    disk = CountingDisk()
+    async with opened_on(root, disk, young_view_seconds=3600.0) as workspace:
+        task = workspace.task(TASK)
+        state = {"padding": "x" * 1_000_000}
+        await task.save(state)
+        await workspace.render(TASK)
+        await task.load()
+        before = disk.bytes_read
+
+        brief = await task.load(max_tokens=1_000_000)
+        read = disk.bytes_read - before
+
+    assert brief.state == state
+    assert read < 10_000

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from holdfast_storage.core import delta, ids, ordering, strict_json
+from holdfast_storage.core.brief import is_person
 from holdfast_storage.core.fold import (
-    CHANGES_KEPT,
     CLOSED,
     FINISHED,
     Changed,
@@ -31,6 +31,9 @@ _STEPLESS = frozenset({"save", "ask", "answer", "finish", "fork", "write"}) | _U
 # A gap wider than this is damage of another kind: its seqs are not waited for one by one.
 _MISSING_KEPT = 10_000
 _PLAN_NOTED = 50
+# Of a save that changes more values than this it is only noted which of the state's keys changed, and
+# no more of them than that.
+_VALUES_NOTED = 32
 
 
 def advance(fold: Fold, entries: Iterable[Entry]) -> None:
@@ -221,10 +224,19 @@ def _reopen_step(fold: Fold, name: str, record: Record) -> None:
 # --- the state --------------------------------------------------------------------------------
 
 
-def _change_state(fold: Fold, record: Record, new: JsonObject, grown_by: int) -> None:
+def _change_state(
+    fold: Fold,
+    record: Record,
+    new: JsonObject,
+    grown_by: int,
+    changes: delta.Changes | None = None,
+) -> None:
+    """Put another state in the place of this one; `changes` are what made it of this one, if known."""
     # Of an edit every value counts: which is newer decides between two of them.
-    most = None if record.op == "edit" else CHANGES_KEPT
-    for each in delta.differences(fold.state, new, most):
+    most = None if record.op == "edit" else _VALUES_NOTED
+    for each in delta.differences(
+        fold.state, new, most, most_keys=_VALUES_NOTED, known=None if most is None else changes
+    ):
         _note(fold, record, "/state" + each.path, each.old, each.new)
     if fold.edited_paths and record.op != "edit":
         _forget_overwritten(fold, new)
@@ -242,6 +254,8 @@ def _forget_overwritten(fold: Fold, new: JsonObject) -> None:
 
 def _note(fold: Fold, record: Record, path: str, old: Any, new: Any) -> None:
     fold.changes.append(Changed(record.seq, record.id, record.by, path, old, new))
+    if is_person(record.by):
+        fold.person_seq = record.seq
     if record.op == "edit":
         fold.edited_paths[path] = record.body["mtime_ns"]
     else:
@@ -252,7 +266,7 @@ def _apply_changes(fold: Fold, record: Record) -> None:
     changes = record.body.get("changes")
     if changes and not fold.state_pruned:
         new = delta.apply(fold.state, changes)
-        _change_state(fold, record, new, record.place.length)
+        _change_state(fold, record, new, record.place.length, changes)
         fold.changes_bytes += record.place.length
 
 
@@ -370,8 +384,10 @@ def _take_saved_state(fold: Fold, record: Record, kept: Checkpoint) -> None:
             kept.readable = False
             fold.state_lost = fold.state_lost or fold.state_pruned
             raise ValueError(f"checkpoint {kept.leans_on}, which it leans on, is not there")
-        new = delta.apply(fold.checkpoint_state, record.body.get("changes", {}))
-        _change_state(fold, record, new, size)
+        changes = record.body.get("changes", {})
+        is_direct = fold.state is fold.checkpoint_state
+        new = delta.apply(fold.checkpoint_state, changes)
+        _change_state(fold, record, new, size, changes if is_direct else None)
         fold.changes_bytes += size
     fold.checkpoint_state = fold.state
 

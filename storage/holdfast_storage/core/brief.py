@@ -45,7 +45,9 @@ class BriefRequest:
 def compose(fold: Fold, request: BriefRequest) -> JsonObject:
     """Compose the brief: everything that fits comes whole, the state takes what is left."""
     budget = max(request.max_tokens, LEAST_TOKENS) * CHARACTERS_PER_TOKEN
-    brief: JsonObject = {}
+    brief = _without_state(fold, request, *_WINDOWS[0])
+    if _fits_whole(fold, request, budget - _characters(brief)):
+        return brief | {"state": request.state}
     # Leave the state what it makes of a third: it is what the agent came for.
     wanted = _characters(cut(request.state, budget // 3, request.state_path)) + len('"state":,')
     for items, text in _WINDOWS:
@@ -59,6 +61,12 @@ def compose(fold: Fold, request: BriefRequest) -> JsonObject:
     # Sizes are counted in bytes inside `cut` and never smaller than the characters promised.
     brief["state"] = cut(request.state, max(spare, 0), request.state_path)
     return brief
+
+
+def _fits_whole(fold: Fold, request: BriefRequest, spare: int) -> bool:
+    """Say whether the state fits without being measured, by what its records take."""
+    is_known = request.state is fold.state and not fold.is_state_unknown
+    return is_known and fold.state_bytes + len('"state":,') <= spare
 
 
 def _characters(value: Any) -> int:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 from enum import Enum
+from itertools import compress
+from operator import eq, is_not
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from holdfast_storage.core.strict_json import JsonObject, is_array, is_object, pointer, same
@@ -39,6 +41,8 @@ MISSING: Final = Missing.MISSING
 """Stands for a value that is not there, which null would not: null is a value."""
 
 _PARTS: Final[dict[str, type]] = {"set": dict, "add": dict, "drop": list}
+# Of each object so many members, and of all of them so many values.
+_SAMPLE, _LOOKED_AT = 16, 50
 _BAD_ESCAPE = re.compile("~(?![01])")
 _INDEX = re.compile("0|[1-9][0-9]{0,17}")
 
@@ -79,28 +83,58 @@ def diff_unless_more(old: JsonObject, new: JsonObject, most: int) -> Changes | N
     return {part: noted for part, noted in changes.items() if noted}
 
 
+def is_all_new(old: JsonObject, new: JsonObject) -> bool:
+    """Guess, at little cost, whether the two have so little in common that nobody need look for it.
+
+    They do not where any key of `new` has the value it had. Else some values from all over tell.
+    """
+    if any(map(eq, map(old.get, new), new.values())):
+        return False
+    looked_at = kept = 0
+    waiting: list[tuple[Any, Any]] = [(old, new)]
+    while waiting and looked_at < _LOOKED_AT:
+        before, now = waiting.pop()
+        if is_object(before) and is_object(now):
+            some = list(now)[:: len(now) // _SAMPLE + 1]
+            waiting += [(before.get(key, MISSING), now[key]) for key in some]
+        else:
+            looked_at += 1
+            kept += before == now or _may_have_grown(before, now)
+    return 4 * kept <= looked_at
+
+
+def _may_have_grown(before: Any, now: Any) -> bool:
+    if not is_array(before) or not is_array(now):
+        return False
+    return len(before) < len(now) and before[:1] == now[:1]
+
+
 def _note_changes(
     old: JsonObject, new: JsonObject, above: str, changes: Changes, most: int | None
 ) -> bool:
     """Note what changed; False, and not all of it noted, if that is more than `most`."""
     changed, grown = changes["set"], changes["add"]
-    for key, now in new.items():
-        before = old.get(key, MISSING)
-        if before is now:
-            continue
-        here = _below(above, key)
-        if is_object(before) and is_object(now):
-            if not _note_changes(before, now, here, changes, most):
+    for key in _keys_not_shared(old, new):
+        before, now = old.get(key, MISSING), new[key]
+        if is_object(now) and is_object(before):
+            if not _note_changes(before, now, _below(above, key), changes, most):
                 return False
-        elif _only_grew(before, now):
-            grown[here] = now[len(before) :]
-        elif not same(before, now):
-            changed[here] = now
+        elif is_array(now) and _only_grew(before, now):
+            grown[_below(above, key)] = now[len(before) :]
+        elif before != now or not same(before, now):
+            changed[_below(above, key)] = now
         if most is not None and len(changed) + len(grown) > most:
             return False
     if not old.keys() <= new.keys():
         changes["drop"].extend(_below(above, key) for key in old if key not in new)
     return most is None or len(changed) + len(grown) + len(changes["drop"]) <= most
+
+
+def _keys_not_shared(old: JsonObject, new: JsonObject) -> list[str]:
+    """Give the keys of `new` that have another object in `old`; of thousands they are often a few."""
+    if list(old) == list(new):
+        return list(compress(new, map(is_not, old.values(), new.values())))
+    return [key for key, now in new.items() if old.get(key, MISSING) is not now]
 
 
 def _below(above: str, key: str) -> str:
@@ -113,14 +147,40 @@ def _only_grew(before: Any, now: Any) -> bool:
     return len(before) < len(now) and same(before, now[: len(before)])
 
 
-def differences(old: JsonObject, new: JsonObject, most: int | None = None) -> list[Difference]:
-    """List what differs, value by value; where that is more than `most`, by top-level key instead."""
-    changes: Changes = {"set": {}, "add": {}, "drop": []}
-    if _note_changes(old, new, "", changes, most):
-        found = [path_of(where) for where in paths(changes)]
+def differences(
+    old: JsonObject,
+    new: JsonObject,
+    most: int | None = None,
+    *,
+    most_keys: int | None = None,
+    known: Changes | None = None,
+) -> list[Difference]:
+    """List what differs, value by value; where that is more than `most`, by top-level key instead.
+
+    Of the keys the last `most_keys` are enough. `known` are the changes that made `new` of `old`, if
+    somebody has them.
+    """
+    changes = known or {"set": {}, "add": {}, "drop": []}
+    if known is not None:
+        is_few = most is None or sum(map(len, known.values())) <= most
     else:
-        found = [(key,) for key in {**old, **new} if not same(at(old, (key,)), at(new, (key,)))]
+        is_few = _note_changes(old, new, "", changes, most)
+    if not is_few:
+        return _keys_that_differ(old, new, most_keys)
+    found = [path_of(where) for where in paths(changes)]
     return [Difference(pointer(path), at(old, path), at(new, path)) for path in found]
+
+
+def _keys_that_differ(old: JsonObject, new: JsonObject, most: int | None) -> list[Difference]:
+    found: list[Difference] = []
+    for key in reversed({**old, **new}):
+        before, now = old.get(key, MISSING), new.get(key, MISSING)
+        # What is not equal, which C can tell, is not the same.
+        if before is not now and (before != now or not same(before, now)):
+            found.append(Difference(_below("", key), before, now))
+            if len(found) == most:
+                break
+    return found[::-1]
 
 
 def paths(changes: Changes) -> list[str]:

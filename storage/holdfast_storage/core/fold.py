@@ -10,7 +10,7 @@ from collections import OrderedDict, deque
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from holdfast_storage.core.records import Place
 from holdfast_storage.core.strict_json import JsonObject
@@ -88,8 +88,7 @@ class Question:
         return self.answer is None and bool(self.expires_at) and moment(self.expires_at) <= now
 
 
-@dataclass(frozen=True, slots=True)
-class Changed:
+class Changed(NamedTuple):
     """One value that somebody changed, for those who remember the old one."""
 
     seq: int
@@ -176,6 +175,7 @@ class Fold:
     questions: dict[str, Question] = field(default_factory=dict[str, Question])
     conflicts: dict[str, Conflict] = field(default_factory=dict[str, Conflict])
     changes: deque[Changed] = field(default_factory=lambda: deque[Changed](maxlen=CHANGES_KEPT))
+    person_seq: int = 0  # of the newest change that a person made
     edits: dict[int, list[IngestedEdit]] = field(default_factory=dict[int, list[IngestedEdit]])
     edited_paths: dict[str, int] = field(default_factory=dict[str, int])  # path → mtime_ns
     edit_warnings: list[str] = field(default_factory=list[str])

@@ -60,7 +60,10 @@ def _with_changes(target: JsonObject, changed: Mapping[str, Any]) -> JsonObject:
     if all(target.get(key, MISSING) is value for key, value in changed.items()):
         return target
     result = {**target, **changed}
-    return {key: value for key, value in result.items() if value is not MISSING}
+    for key, value in changed.items():
+        if value is MISSING:
+            del result[key]
+    return result
 
 
 def append(target: JsonObject, additions: Mapping[str, list[Any]]) -> JsonObject:

@@ -56,6 +56,8 @@ class Draft:
     op: str
     body: Mapping[str, Any]
     opens: bool = False
+    # Of the body what is large and was encoded when it was decided on, so that it need not be again.
+    encoded: Mapping[str, bytes] = field(default_factory=dict[str, bytes], compare=False)
 
 
 @immutable
@@ -102,8 +104,15 @@ def encode_line(seq: int, draft: Draft, boot: str = "") -> bytes:
     if boot:
         line["boot"] = boot
     line.update(draft.body)
-    open_ended = strict_json.encode(line)[:-1]
-    return b'%b,"crc":"%08x"}\n' % (open_ended, crc32(open_ended))
+    for name in draft.encoded:
+        del line[name]
+    pieces = [strict_json.encode(line)[:-1]]
+    for name, raw in draft.encoded.items():
+        pieces += (b",%b:" % strict_json.encode(name), raw)
+    crc = 0
+    for piece in pieces:
+        crc = crc32(piece, crc)
+    return b"".join((*pieces, b',"crc":"%08x"}\n' % crc))
 
 
 def decode_line(line: bytes, place: Place) -> Entry:

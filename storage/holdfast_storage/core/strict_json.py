@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections import deque
-from itertools import chain
+from itertools import chain, compress, repeat
 from math import isfinite
+from operator import is_
 from typing import TYPE_CHECKING, Any, NoReturn, TypeGuard
 
 import pydantic_core
@@ -47,10 +48,14 @@ def pointer(path: Sequence[str]) -> str:
 
 # --- our own lines ----------------------------------------------------------------------------
 
+# As `pydantic_core.to_json` writes, but it remembers how long the last one was and makes room for as
+# much at once: growing to a megabyte piece by piece takes as long again as writing it.
+_WRITER = pydantic_core.SchemaSerializer({"type": "any"}, {"ser_json_inf_nan": "constants"})
+
 
 def encode(value: Any) -> bytes:
     """Write a value that was checked before, as compact UTF-8."""
-    return pydantic_core.to_json(value)
+    return _WRITER.to_json(value)
 
 
 def decode(raw: bytes) -> Any:
@@ -103,6 +108,7 @@ def _same_items(a: Any, b: Any) -> bool:
 # --- values that agents and programs give -----------------------------------------------------
 
 _PLAIN = frozenset({*_EXACT, float, list, dict})
+_NUMBERS = frozenset({int, float})
 _INSTEAD = {
     "bytes": "use text, for example base64",
     "date": "use text in ISO 8601",
@@ -124,9 +130,21 @@ def check(value: Any, where: str, *, max_bytes: int, max_depth: int = MAX_DEPTH)
         raw = encode(value)
     except pydantic_core.PydanticSerializationError:
         _refuse(value, where, max_depth)
+    _check_size(raw, where, max_bytes)
+    return raw
+
+
+def check_encoded(
+    value: Any, raw: bytes, where: str, *, max_bytes: int, max_depth: int = MAX_DEPTH
+) -> None:
+    """Refuse what `check` would, of a value that `encode` has made `raw` of already."""
+    _check_levels(value, where, max_bytes, max_depth)
+    _check_size(raw, where, max_bytes)
+
+
+def _check_size(raw: bytes, where: str, max_bytes: int) -> None:
     if len(raw) > max_bytes:
         raise TooLarge(where, len(raw), max_bytes)
-    return raw
 
 
 def _check_levels(value: Any, where: str, max_bytes: int, max_depth: int) -> None:
@@ -134,11 +152,16 @@ def _check_levels(value: Any, where: str, max_bytes: int, max_depth: int) -> Non
     level: list[Any] = [value]
     count = 0
     for depth in range(max_depth + 1):
-        kinds = set(map(type, level))
-        objects = list(filter(is_object, level)) if dict in kinds else []
-        arrays = list(filter(is_array, level)) if list in kinds else []
+        kinds = list(map(type, level))
+        found = set(kinds)
+        objects: list[JsonObject] = _of_kind(dict, level, kinds) if dict in found else []
+        arrays: list[list[Any]] = _of_kind(list, level, kinds) if list in found else []
         too_deep = depth == max_depth and (objects or arrays)
-        if too_deep or not _is_plain(level, kinds, objects):
+        if too_deep or not found <= _PLAIN or not _are_numbers(level, kinds, found):
+            _refuse(value, where, max_depth)
+        if not (objects or arrays):
+            return
+        if not set(map(type, chain.from_iterable(objects))) <= {str}:
             _refuse(value, where, max_depth)
         count += sum(map(len, objects)) + sum(map(len, arrays))
         # Each takes two bytes at least, with its comma or bracket. A program can name one list
@@ -147,20 +170,26 @@ def _check_levels(value: Any, where: str, max_bytes: int, max_depth: int) -> Non
             raise TooLarge(where, 2 * count, max_bytes)
         level = list(chain.from_iterable(item.values() for item in objects))
         level.extend(chain.from_iterable(arrays))
-        if not level:
-            return
 
 
-def _is_plain(level: list[Any], kinds: set[type], objects: list[JsonObject]) -> bool:
-    if not kinds <= _PLAIN:
-        return False
-    if float in kinds and not all(isfinite(item) for item in level if type(item) is float):
-        return False
-    if int in kinds:
-        integers = [item for item in level if type(item) is int]
-        if _is_too_long(max(integers)) or _is_too_long(min(integers)):
-            return False
-    return set(map(type, chain.from_iterable(objects))) <= {str}
+def _of_kind(kind: type, level: list[Any], kinds: list[type]) -> list[Any]:
+    return list(compress(level, map(is_, kinds, repeat(kind))))
+
+
+def _are_numbers(level: list[Any], kinds: list[type], found: set[type]) -> bool:
+    """Say whether the numbers among these values can be written and read again."""
+    if found.isdisjoint(_NUMBERS):
+        return True
+    numbers = list(compress(level, map(_NUMBERS.__contains__, kinds)))
+    try:
+        return all(map(isfinite, numbers))
+    except OverflowError:
+        # An integer that no float can hold; it may still be one that can be written.
+        return not any(_number_is_off(number) for number in numbers)
+
+
+def _number_is_off(number: float) -> bool:
+    return _is_too_long(number) if isinstance(number, int) else not isfinite(number)
 
 
 def _is_too_long(number: int) -> bool:

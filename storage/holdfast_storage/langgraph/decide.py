@@ -62,6 +62,7 @@ def decide_put(fold: Fold, request: PutRequest, seen: int, context: Context) -> 
     opens = opens_run(fold, Belief(told=seen))
     state = with_values({} if opens else fold.state, request.ns, request.values)
     number = fold.checkpoint + 1
+    saved, encoded = written(fold, state, opens=opens)
     body: JsonObject = {
         "run": fold.run + 1 if opens else fold.run,
         **(opening_fields(fold) if opens else {}),
@@ -69,12 +70,15 @@ def decide_put(fold: Fold, request: PutRequest, seen: int, context: Context) -> 
         **({"label": request.label} if request.label else {}),
         **({"pinned": True} if request.pinned else {}),
         "graph": request.graph,
-        **written(fold, state, opens=opens),
+        **saved,
     }
-    _check_size(fold, state, body, context, opens=opens)
+    if "changes" not in encoded:
+        encoded = {"state": strict_json.encode(state)}
+    _check_size(fold, state, encoded, context, opens=opens)
     if not opens and (lost := list(_lost_edits(fold, state, seen, context))):
         body["conflicts"] = lost
-    return Decision(draft(context, "save", body, opens=opens), {"checkpoint": number})
+    record = draft(context, "save", body, opens=opens, encoded=encoded)
+    return Decision(record, {"checkpoint": number})
 
 
 def decide_write(
@@ -140,13 +144,16 @@ def values_in(state: JsonObject, ns: str) -> JsonObject | None:
 
 
 def _check_size(
-    fold: Fold, state: JsonObject, body: JsonObject, context: Context, *, opens: bool
+    fold: Fold,
+    state: JsonObject,
+    encoded: Mapping[str, bytes],
+    context: Context,
+    *,
+    opens: bool,
 ) -> None:
     limit = context.settings.limits.state_bytes
-    changes = body.get("changes")
-    added = len(strict_json.encode(changes if changes is not None else state))
-    before = 0 if changes is None or opens else fold.state_bytes
-    if before + added <= limit:
+    before = fold.state_bytes if "changes" in encoded and not opens else 0
+    if before + sum(map(len, encoded.values())) <= limit:
         return
     size = len(strict_json.encode(state))
     if size > limit:

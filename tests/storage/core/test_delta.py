@@ -245,3 +245,42 @@ def test_finding_many_changes_is_given_up_and_finding_few_is_not() -> None:
     assert delta.diff_unless_more(old, dict.fromkeys(old, -1), 20) is None
     assert delta.diff_unless_more(old, {}, 20) is None
     assert delta.diff_unless_more(old, old | {"3": 0}, 20) == {"set": {"/3": 0}}
+
+
+def notes(number: int) -> dict[str, Any]:
+    return {f"doc-{n}": {"pages": n + number, "text": f"{number} {n}"} for n in range(50)}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_all_new"),
+    [
+        (notes(1), notes(2), True),
+        ({"a": 1}, {"b": 1}, True),
+        # One value from before, wherever it stands, may be nearly all there is.
+        (notes(1) | {"long": ["x"] * 100}, notes(2) | {"long": ["x"] * 100}, False),
+        (notes(1), notes(2) | {"doc-7": notes(1)["doc-7"]}, False),
+        ({"all": notes(1)}, {"all": notes(1) | {"doc-7": 1}}, False),
+        ({"all": {"deep": notes(1)}}, {"all": {"deep": notes(2)}}, True),
+        # What has grown is written as what was added.
+        ({"found": [1, 2]}, {"found": [1, 2, 3]}, False),
+    ],
+)
+def test_what_is_all_new_is_known_without_looking_at_everything(
+    old: Any, new: Any, is_all_new: bool
+) -> None:
+    assert delta.is_all_new(old, new) is is_all_new
+
+
+def test_of_very_many_keys_the_last_ones_are_named() -> None:
+    old = {str(n): n for n in range(100)}
+
+    found = delta.differences(old, dict.fromkeys(old, -1), 20, most_keys=3)
+
+    assert [each.path for each in found] == ["/97", "/98", "/99"]
+
+
+@given(OBJECTS, OBJECTS)
+def test_known_changes_tell_what_looking_for_them_would(a: Any, b: Any) -> None:
+    known = delta.diff(a, b)
+
+    assert delta.differences(a, b, known=known) == delta.differences(a, b)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 from zlib import crc32
 
@@ -55,6 +56,16 @@ def test_what_was_written_is_read_back(seq: int, opens: bool, boot: str, body: A
 
     expected = Record(seq, "8f3a", "at", "ann", "save", body, opens, boot)
     assert read(line) == expected
+
+
+@settings(max_examples=50)
+@given(BODIES)
+def test_what_was_encoded_before_is_read_back_the_same(body: Any) -> None:
+    draft = Draft("8f3a", "at", "ann", "save", {"checkpoint": 1, "state": body})
+
+    line = encode_line(7, replace(draft, encoded={"state": encode(body)}))
+
+    assert line == encode_line(7, draft)
 
 
 def test_a_record_is_one_line_of_json_that_people_can_read() -> None:

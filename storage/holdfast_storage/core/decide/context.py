@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -39,6 +40,7 @@ class Belief:
     told: int = 0  # the revision of the last load, or one given by the caller
     state: JsonObject | None = None  # what it loaded, with what it submitted since laid over it
     shown: set[str] = field(default_factory=set[str])  # keys of the state it has seen or said
+    is_all_shown: bool = False  # every key of `state` is known to be in there
     own: set[str] = field(default_factory=set[str])  # ids of its records since `told`
     met: int = 0  # the revision of its first answer: before that it remembered nothing
     heard: int = 0  # up to here other agents' changes were in some answer
@@ -47,7 +49,7 @@ class Belief:
     def enter(self, run: int) -> None:
         """Be in this run: what is known of the state of another one is no memory of this one's."""
         if self.run != run:
-            self.run, self.state, self.shown = run, None, set()
+            self.run, self.state, self.shown, self.is_all_shown = run, None, set(), False
 
 
 @dataclass(slots=True)
@@ -58,9 +60,16 @@ class Decision:
     found: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
-def draft(context: Context, op: str, body: JsonObject, *, opens: bool = False) -> Draft:
-    """Make a record of this moment."""
-    return Draft(context.id, stamp(context.now), context.by, op, body, opens)
+def draft(
+    context: Context,
+    op: str,
+    body: JsonObject,
+    *,
+    opens: bool = False,
+    encoded: Mapping[str, bytes] | None = None,
+) -> Draft:
+    """Make a record of this moment; `encoded` is what of the body need not be encoded again."""
+    return Draft(context.id, stamp(context.now), context.by, op, body, opens, encoded or {})
 
 
 def opens_run(fold: Fold, belief: Belief) -> bool:

@@ -28,8 +28,13 @@ from holdfast_storage.core.strict_json import JsonObject
 # A full save is due when the changes since the last one exceed this many times its size: so storage
 # grows with what changed, and no checkpoint is rebuilt from more than a few times its own size.
 _CHANGES_PER_FULL = 4
-# A save with more changes than one for so many bytes of the last full one is full as well.
-_FEW_CHANGES, _BYTES_PER_CHANGE = 100, 512
+# A save with more changes than one for so many bytes of the last full one is full as well: to find
+# one, write it and take it in takes about as long as that many bytes in full.
+_FEW_CHANGES, _BYTES_PER_CHANGE = 50, 1024
+# So is one whose changes take more than this part of the last full one.
+_CHANGED_PART = 0.5
+# Of a state above this size it is asked first whether there is anything old in it to be found.
+_LARGE_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +61,21 @@ def decide_save(fold: Fold, request: SaveRequest, belief: Belief, context: Conte
     if not opens and _is_the_newest(fold, request, change, body):
         return Decision(None, found | {"checkpoint": fold.checkpoint})
     number = fold.checkpoint + 1
+    state, encoded = written(
+        fold, change.value, opens=opens, raw=change.raw, touched=change.touched
+    )
     saved: JsonObject = {
         "run": fold.run + 1 if opens else fold.run,
         **(opening_fields(fold) if opens else {}),
         "checkpoint": number,
         **_named(request),
         **body,
-        **written(fold, change.value, opens=opens),
+        **state,
     }
     if change.clashes:
         saved["conflicts"] = lost_values(change.clashes, fold, context)
-    return Decision(draft(context, "save", saved, opens=opens), found | {"checkpoint": number})
+    record = draft(context, "save", saved, opens=opens, encoded=encoded)
+    return Decision(record, found | {"checkpoint": number})
 
 
 def _where_it_stands(
@@ -140,19 +149,48 @@ def _is_the_newest(fold: Fold, request: SaveRequest, change: StateChange, body: 
         False,
         newest.milestone,
     )
-    return same_name and strict_json.same(change.value, fold.checkpoint_state)
+    if not same_name:
+        return False
+    # What is not equal, which C can tell, is not the same.
+    before = fold.checkpoint_state
+    return change.value == before and strict_json.same(change.value, before)
 
 
-def written(fold: Fold, state: JsonObject, *, opens: bool) -> JsonObject:
-    """Write the state in full, or as changes from the checkpoint before."""
+def written(
+    fold: Fold,
+    state: JsonObject,
+    *,
+    opens: bool,
+    raw: bytes = b"",
+    touched: Sequence[str] | None = None,
+) -> tuple[JsonObject, dict[str, bytes]]:
+    """Write the state in full, or as changes from the checkpoint before; and what of it was encoded.
+
+    `raw` is the state in full, if somebody has encoded it already, and `touched` are the keys that
+    can have another value than in the fold's state, if that is known.
+    """
+    full: JsonObject = {"state": state}
+    encoded = {"state": raw} if raw else {}
     if opens or fold.needs_full or fold.checkpoint not in fold.checkpoints:
-        return {"state": state}
+        return full, encoded
     # Many small changes are not worth finding: each takes a path and the time to compare.
     most = _FEW_CHANGES + fold.full_bytes // _BYTES_PER_CHANGE
-    changes = delta.diff_unless_more(fold.checkpoint_state, state, most)
+    before, now = fold.checkpoint_state, state
+    if touched is not None and before is fold.state:
+        # A little merged into a lot costs what was merged.
+        before, now = _only(before, touched), _only(now, touched)
+    is_all_new = len(raw) > _LARGE_BYTES and delta.is_all_new(before, now)
+    changes = None if is_all_new else delta.diff_unless_more(before, now, most)
     if changes is None:
-        return {"state": state}
-    size = fold.changes_bytes + len(strict_json.encode(changes))
-    if size > _CHANGES_PER_FULL * fold.full_bytes:
-        return {"state": state}
-    return {"from": fold.checkpoint, "changes": changes}
+        return full, encoded
+    raw_changes = strict_json.encode(changes)
+    size = len(raw_changes)
+    if size > _CHANGED_PART * fold.full_bytes:
+        return full, encoded
+    if fold.changes_bytes + size > _CHANGES_PER_FULL * fold.full_bytes:
+        return full, encoded
+    return {"from": fold.checkpoint, "changes": changes}, {"changes": raw_changes}
+
+
+def _only(state: JsonObject, keys: Sequence[str]) -> JsonObject:
+    return {key: state[key] for key in keys if key in state}

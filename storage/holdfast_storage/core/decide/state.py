@@ -11,7 +11,7 @@ from holdfast_storage.core.cuts import uncut
 from holdfast_storage.core.decide.context import Belief, Context
 from holdfast_storage.core.delta import MISSING
 from holdfast_storage.core.errors import InvalidValue, LoadFirst, TooLarge, WouldDrop
-from holdfast_storage.core.fold import Fold
+from holdfast_storage.core.fold import Changed, Fold
 from holdfast_storage.core.merge import Clash, Merged
 from holdfast_storage.core.strict_json import JsonObject, pointer
 
@@ -25,6 +25,8 @@ class StateRequest:
     append: Mapping[str, list[Any]] | None = None
     # The state at the revision the caller says it builds on, in place of what it believes.
     base: JsonObject | None = None
+    # What `strict_json.encode` made of the state when it was sent, if anybody has asked it to.
+    raw: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,10 @@ class StateChange:
     believed: JsonObject | None
     clashes: tuple[Clash, ...] = ()
     repeats: tuple[Clash, ...] = ()
+    raw: bytes = b""  # the value, encoded, where that is known
+    # The only keys that can have another value than in the fold's state, which the caller knew, in the
+    # order they were sent; None if it may be any.
+    touched: tuple[str, ...] | None = None
 
 
 def change_state(
@@ -45,11 +51,13 @@ def change_state(
     base = current if opens else _base(fold, request, belief)
     wanted, added = base, 0
     repeats: tuple[Clash, ...] = ()
+    raw = b""
     if request.state is not None:
-        raw = _encoded(request.state, "state", context)
+        raw = _encoded(request.state, "state", context, request.raw)
         added += len(raw)
         patch = request.state
-        if b'"$' in raw:
+        # The first is much the quicker to find out.
+        if b"$" in raw and b'"$' in raw:
             patch = uncut(patch, base, "state")
         wanted = patch if request.replace else merge.merge_patch(base, patch)
         if base is not current:
@@ -69,7 +77,16 @@ def change_state(
     _check_total(value, 2 if opens else fold.state_bytes, added, context)
     remembers = belief.state is not None and belief.run == fold.run
     knows = opens or request.state is not None or remembers
-    return StateChange(value, believed if knows else None, merged.clashes, repeats)
+    is_as_sent = value is request.state
+    is_patched = base is current is belief.state and not opens and not request.replace
+    return StateChange(
+        value,
+        believed if knows else None,
+        merged.clashes,
+        repeats,
+        raw=raw if is_as_sent else b"",
+        touched=(*(request.state or ()), *(request.append or ())) if is_patched else None,
+    )
 
 
 def _base(fold: Fold, request: StateRequest, belief: Belief) -> JsonObject:
@@ -93,16 +110,22 @@ def _fitting(believed: JsonObject, additions: Mapping[str, list[Any]]) -> dict[s
 def _refuse_to_drop_unseen(
     task: str, current: JsonObject, wanted: JsonObject, belief: Belief
 ) -> None:
+    if current.keys() <= wanted.keys():
+        return
     unseen = [key for key in current if key not in wanted and key not in belief.shown]
     if unseen:
         raise WouldDrop(task, unseen)
 
 
-def _encoded(value: Any, where: str, context: Context) -> bytes:
+def _encoded(value: Any, where: str, context: Context, raw: bytes = b"") -> bytes:
     limits = context.settings.limits
     if type(value) is not dict:
         raise InvalidValue(where, "it must be a JSON object")
-    return strict_json.check(value, where, max_bytes=limits.state_bytes, max_depth=limits.depth)
+    most = {"max_bytes": limits.state_bytes, "max_depth": limits.depth}
+    if not raw:
+        return strict_json.check(value, where, **most)
+    strict_json.check_encoded(value, raw, where, **most)
+    return raw
 
 
 def _check_total(value: JsonObject, before: int, added: int, context: Context) -> None:
@@ -132,6 +155,7 @@ def lost_values(clashes: tuple[Clash, ...], fold: Fold, context: Context) -> lis
 
 def last_writer(fold: Fold, path: str) -> str:
     """Say who wrote the value that is there, as far as the fold remembers."""
+    changed: Changed
     for changed in reversed(fold.changes):
         if changed.path == path or path.startswith(changed.path + "/"):
             return changed.by

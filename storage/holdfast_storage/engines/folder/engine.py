@@ -322,6 +322,9 @@ class FolderEngine:
         await self._in_thread(task, lambda folder: folder.log_load(line))
 
     async def loads(self, task: str) -> list[Mapping[str, Any]]:
+        known = self._task(task).loads_if_unchanged()
+        if known is not None:
+            return known
         return await self._in_thread(task, lambda folder: folder.loads())
 
     def is_alive(self, process: str) -> bool:
@@ -344,4 +347,5 @@ class FolderEngine:
         return await self._run(checker.findings)
 
     async def settings(self) -> Mapping[str, Any]:
-        return await self._run(self._workspace.settings)
+        known = self._workspace.settings_if_unchanged()
+        return known if known is not None else await self._run(self._workspace.settings)

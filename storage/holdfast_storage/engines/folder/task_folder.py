@@ -28,6 +28,7 @@ from holdfast_storage.engines.folder.files import (
     reading,
     remove_abandoned,
 )
+from holdfast_storage.engines.folder.found import stamp_of
 from holdfast_storage.engines.folder.history import History
 from holdfast_storage.engines.folder.journal import Journal
 from holdfast_storage.engines.folder.kept import Kept
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
     from holdfast_storage.core.records import Draft, Entry, Place, Record
     from holdfast_storage.engines.base import Kind, Operation, Sighting
+    from holdfast_storage.engines.folder.found import Stamp
     from holdfast_storage.engines.folder.limits import Limits
     from holdfast_storage.engines.folder.lines import Numbered
     from holdfast_storage.engines.folder.progress import Reached
@@ -50,6 +52,8 @@ if TYPE_CHECKING:
 
 # How often a folder that somebody replaces underneath is opened anew before we give up.
 _ATTEMPTS = 5
+# So many noted loads are not read again for each that follows.
+_LOADS_KEPT = 100
 
 
 class TaskFolder:
@@ -90,6 +94,8 @@ class TaskFolder:
         self.journal.reached = reached
         self._views = Views(disk, weak, whole_path, limits)
         self._is_swept = False
+        self._loads_path = str(whole_path / names.LOADS)
+        self._loads_read: tuple[Stamp | None, list[Mapping[str, Any]]] | None = None
         # Whoever remembers a journal that was replaced is told so until it has begun anew: those
         # who write and those who read each for themselves, for they do not share what they remember.
         # If we forgot the task in between, nobody can tell whether it is still the same.
@@ -489,8 +495,22 @@ class TaskFolder:
 
     def loads(self) -> list[Mapping[str, Any]]:
         """Give the noted loads."""
+        stamp = self._loads_stamp()
         with reading(self.path), self.folder() as folder:
-            return [] if folder is None else loads.read(self._disk, folder)
+            found = [] if folder is None else loads.read(self._disk, folder)
+        self._loads_read = (stamp, found) if len(found) <= _LOADS_KEPT else None
+        return list(found)
+
+    def loads_if_unchanged(self) -> list[Mapping[str, Any]] | None:
+        """Give the noted loads if they were few and one look tells that there are no others."""
+        known = self._loads_read
+        return list(known[1]) if known and known[0] == self._loads_stamp() else None
+
+    def _loads_stamp(self) -> Stamp | None:
+        # Whoever adds a line changes its size, whoever begins another its inode.
+        with suppress(OSError):
+            return stamp_of(self._disk.stat(self._loads_path, at=None))
+        return None
 
     @contextmanager
     def _saving(self) -> Generator[None, None, None]:

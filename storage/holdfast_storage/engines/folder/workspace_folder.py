@@ -21,12 +21,16 @@ from holdfast_storage.engines.folder.files import (
     remove_abandoned,
     write_new_file,
 )
+from holdfast_storage.engines.folder.found import Stamp, stamp_of
 from holdfast_storage.engines.folder.limits import ABANDONED_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 FORMAT = 1
+# A file that is changed again so soon may have the same times as before: the clock of files moves on
+# every 10 ms at the latest, or every two seconds where their times are whole ones.
+_SOON_NS, _SOON_IN_SECONDS_NS = 2 * 10**7, 2 * 10**9
 
 # What a workspace will be called that nobody has written to yet; the same for all who opened it here.
 _pending_ids: dict[Path, str] = {}
@@ -59,6 +63,7 @@ class WorkspaceFolder:
         self.process = disk.random_hex()
         self.alive = Alive(disk, self.process, abandoned_seconds)
         self._abandoned_seconds = abandoned_seconds
+        self._settings_read: tuple[Stamp, dict[str, Any]] | None = None
         self.workspace_id = _pending_id(disk, root)
         try:
             self._adopt(self.settings())
@@ -81,14 +86,31 @@ class WorkspaceFolder:
         """Give what holdfast.json says; nothing if it is not there."""
         with reading(names.SETTINGS):
             root = self.root_folder()
+            if root is None:
+                return {}
             try:
-                raw = b"{}" if root is None else read_file(self._disk, names.SETTINGS, at=root)
+                stamp = stamp_of(self._disk.stat(names.SETTINGS, at=root))
+                raw = read_file(self._disk, names.SETTINGS, at=root)
             except FileNotFoundError:
                 return {}
         try:
-            return strict_json.parse_object(raw)
+            found = strict_json.parse_object(raw)
         except Unreadable as error:
             raise Unreadable(error.problem, error.line, error.column, names.SETTINGS) from error
+        soon = _SOON_NS if stamp[2] % 10**9 else _SOON_IN_SECONDS_NS
+        is_at_rest = self._disk.now_ns() - max(stamp[2:]) > soon
+        self._settings_read = (stamp, found) if is_at_rest else None
+        return found
+
+    def settings_if_unchanged(self) -> dict[str, Any] | None:
+        """Give what holdfast.json said, the very same object, if one look tells that it still does."""
+        known, root = self._settings_read, self.root_folder()
+        if known is None or root is None:
+            return None
+        with suppress(OSError):
+            if stamp_of(self._disk.stat(names.SETTINGS, at=root)) == known[0]:
+                return known[1]
+        return None
 
     def _adopt(self, found: Mapping[str, Any]) -> None:
         version, workspace = found.get("format", FORMAT), found.get("workspace")

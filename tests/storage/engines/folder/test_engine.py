@@ -193,6 +193,42 @@ async def test_a_persons_settings_are_not_overwritten(root: Path) -> None:
     await other.close()
 
 
+def settings_say(root: Path, text: str) -> Path:
+    root.mkdir(exist_ok=True)
+    file = root / "holdfast.json"
+    file.write_text(text)
+    os.utime(file, ns=(1, 10**18 + 1))
+    return file
+
+
+async def test_settings_are_read_again_when_the_file_changed_and_only_then(root: Path) -> None:
+    settings_say(root, '{"limits": {"steps": 1}}')
+    await asyncio.sleep(0.03)  # its ctime says too that it was changed just now
+    engine = FolderEngine.open(root)
+
+    first = await engine.settings()
+    again = await engine.settings()
+    settings_say(root, '{"limits": {"steps": 2}}')
+    changed = await engine.settings()
+
+    assert again is first == {"limits": {"steps": 1}}
+    assert changed == {"limits": {"steps": 2}}
+    await engine.close()
+
+
+async def test_settings_that_changed_a_moment_ago_are_read_each_time(root: Path) -> None:
+    file = settings_say(root, "{}")
+
+    class Frozen(Disk):
+        def now_ns(self) -> int:
+            return file.stat().st_ctime_ns
+
+    engine = FolderEngine.open(root, disk=Frozen())
+
+    assert await engine.settings() is not await engine.settings()
+    await engine.close()
+
+
 def test_a_newer_format_is_refused(root: Path) -> None:
     root.mkdir()
     (root / "holdfast.json").write_text('{"format": 2}')
