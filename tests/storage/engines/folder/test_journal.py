@@ -28,10 +28,8 @@ from tests.storage.engines.folder.harness import (
 )
 
 from holdfast_storage.core.errors import Damaged, JournalReplaced, NotSaved
-from holdfast_storage.core.records import DamagedLine, Draft, Record
-from holdfast_storage.engines.base import Foreseeing
+from holdfast_storage.core.records import DamagedLine, Record
 from holdfast_storage.engines.folder.files import FILE_MODE, Disk
-from holdfast_storage.engines.folder.task_folder import TaskFolder
 from holdfast_storage.engines.folder.trash import Trash
 from holdfast_storage.engines.folder.workspace_folder import WorkspaceFolder
 
@@ -434,29 +432,6 @@ def test_each_operation_of_a_batch_sees_those_before_it(root: Path) -> None:
         [1],
     ]
     assert ids(task_folder(root)) == ["a", "b"]
-
-
-class Answering(Recording, Foreseeing):
-    """Tells which answers were made up while the lock was held."""
-
-    def __init__(self, draft: Draft, folder: TaskFolder) -> None:
-        super().__init__(draft)
-        self._folder = folder
-        self.made_up: list[bool] = []
-
-    def foresee(self, record: Record | None) -> None:
-        with ThreadPoolExecutor(1) as other:
-            self.made_up.append(not other.submit(self._folder.close_if_idle).result())
-
-
-def test_only_what_others_of_a_batch_move_on_is_answered_under_the_lock(root: Path) -> None:
-    folder = task_folder(root)
-    operations = [Answering(drafted(f"{n}"), folder) for n in range(3)]
-
-    folder.commit(operations)
-
-    assert [operation.made_up for operation in operations] == [[True], [True], []]
-    assert [len(operation.accepted) for operation in operations] == [1, 1, 1]
 
 
 def test_a_value_that_cannot_be_written_harms_only_its_own_operation(root: Path) -> None:
