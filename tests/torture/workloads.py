@@ -144,7 +144,8 @@ class Agent:
                 raise
             self.start()
             if call not in (self.start, self.leave):
-                call()
+                # Others may have begun the task since it was found to be new.
+                self._restarting(call)
 
     def leave(self) -> None:
         """End in good order."""
