@@ -60,6 +60,15 @@ HARNESSES = (
     Harness("syscalls", ("--count", "100000")),
     Harness("kills", ("--count", "20000")),
     Harness("mutants", pytest=("tests/torture/test_mutants.py",), of="planted bugs"),
+    # The checkers themselves: histories, files and calls that are wrong, and must be found to be.
+    Harness(
+        "planted",
+        pytest=(
+            *("tests/torture/test_linearizability.py", "tests/torture/test_hostile_files.py"),
+            *("tests/torture/test_model.py", "-k", "not planted_bug_is_found"),
+        ),
+        of="wrong histories and files",
+    ),
     Harness("io_errors", ("--count", "100000")),
     Harness("small_disk", ("--count", "100")),
     Harness("linearizability", ("--count", "10000")),

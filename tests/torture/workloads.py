@@ -137,7 +137,7 @@ class Agent:
             call()
         except LoadFirst:
             # Somebody else began the task since.
-            self.load()
+            self._restarting(self.load)
             self._restarting(call)
         except Killed:
             if self.world.fs.is_over:
