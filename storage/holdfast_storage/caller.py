@@ -7,7 +7,6 @@ import dataclasses
 import marshal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
-from itertools import takewhile
 from typing import Any, TypeVar
 
 from holdfast_storage import answers, listing, pruning
@@ -58,8 +57,10 @@ from holdfast_storage.results import (
 A = TypeVar("A")
 _MANY_ATTEMPTS = 3
 _OWN_KEPT = 2048
-# A save of no more than this takes no longer to decide on and to write than a step does.
+# A save of no more than this takes no longer to decide on and to write than a step does, unless it
+# falls to it to write a large state in full, or to copy one.
 _LIGHT_BYTES = 128 * 2**10
+_LIGHT_STATE_BYTES = 2 * 2**20
 _OVER = "it belongs to a run that is over; load first"
 _NO_STATE = StateRequest()
 
@@ -77,12 +78,10 @@ class _Told:
     seq: int = 0
     believed: JsonObject | None = None
     person_seq: int = 0
-    is_in_order: bool = True
     _changes: Sequence[Changed] = ()
 
     def __post_init__(self, fold: Fold) -> None:
         self.run, self.seq, self.person_seq = fold.run, fold.seq, fold.person_seq
-        self.is_in_order = not fold.is_damaged
         if self.change is not None:
             is_so = self.change.believed is self.change.value and self.record is not None
             # The very same object, if it came about as said: the next save need not compare the two.
@@ -101,10 +100,7 @@ class _Told:
         if self.person_seq <= since:
             # People's changes are told again and again, others' once.
             since = max(since, belief.heard)
-        if not self.is_in_order:
-            return list(self.changes)
-        recent = takewhile(lambda changed: changed.seq > since, reversed(self._changes))
-        return [changed for changed in recent if changed.seq <= self.seq][::-1]
+        return [changed for changed in self._changes if since < changed.seq <= self.seq]
 
     def about(self) -> str:
         """Give the part of the hint that depends on what the caller has to be told of."""
@@ -232,7 +228,10 @@ class Caller:
             milestone=milestone,
         )
         # Nothing was awaited so far: the same call at the same time finds this one.
-        is_light = len(raw) + len(rest) <= _LIGHT_BYTES
+        is_light = (
+            len(raw) + len(rest) <= _LIGHT_BYTES
+            and self._desk.state_bytes(task) <= _LIGHT_STATE_BYTES
+        )
         saving = asyncio.ensure_future(self._save(task, request, refs, revision, is_light))
         remembered.last_save = (asked, saving)
         saving.add_done_callback(_failed)  # or nobody might ever ask how it ended
@@ -316,9 +315,13 @@ class Caller:
         belief = self._belief(task)
         belief.enter(told.run)
         if told.believed is not None:
+            believed: JsonObject = told.believed
             touched = told.change.touched if told.change and belief.is_all_shown else None
-            belief.shown.update(told.believed if touched is None else touched)
-            belief.state, belief.is_all_shown = told.believed, True
+            # A key that was sent as null is not there, and if it comes again nobody has seen it.
+            belief.shown.update(
+                believed if touched is None else filter(believed.__contains__, touched)
+            )
+            belief.state, belief.is_all_shown = believed, True
 
     def _warnings(self, fold: Fold, names: Sequence[str] = (), new_step: str = "") -> list[str]:
         desk = self._desk

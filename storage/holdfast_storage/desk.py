@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -82,10 +83,10 @@ class Folds:
                 self._folds[fold.task] = fold
 
     def state_bytes(self, task: str) -> int:
-        """Give about how large a task's state is; of one that is not known, 0."""
+        """Give about how large a task's state is; one that is not known may be of any size."""
         with self._lock:
             fold = self._folds.get(task)
-            return fold.state_bytes if fold is not None else 0
+            return fold.state_bytes if fold is not None else sys.maxsize
 
     def is_warm(self, task: str) -> bool:
         """Say whether the task is known."""

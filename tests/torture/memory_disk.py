@@ -354,6 +354,7 @@ class MemoryDisk(Disk):
 
     def begin_flush(self, fd: int) -> None:
         """It is a hint: whatever it wrote early, a power cut may have taken all the same."""
+        self._begin_change()
 
     def flush_data(self, fd: int) -> None:
         self.flush(fd)

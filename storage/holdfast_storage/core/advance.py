@@ -9,6 +9,7 @@ from typing import Any
 from holdfast_storage.core import delta, ids, ordering, strict_json
 from holdfast_storage.core.brief import is_person
 from holdfast_storage.core.fold import (
+    CHANGES_KEPT,
     CLOSED,
     FINISHED,
     Changed,
@@ -31,8 +32,7 @@ _STEPLESS = frozenset({"save", "ask", "answer", "finish", "fork", "write"}) | _U
 # A gap wider than this is damage of another kind: its seqs are not waited for one by one.
 _MISSING_KEPT = 10_000
 _PLAN_NOTED = 50
-# Of a save that changes more values than this it is only noted which of the state's keys changed, and
-# no more of them than that.
+# Of a save that changes more values than this it is only noted which of the state's keys changed.
 _VALUES_NOTED = 32
 
 
@@ -235,7 +235,7 @@ def _change_state(
     # Of an edit every value counts: which is newer decides between two of them.
     most = None if record.op == "edit" else _VALUES_NOTED
     for each in delta.differences(
-        fold.state, new, most, most_keys=_VALUES_NOTED, known=None if most is None else changes
+        fold.state, new, most, most_keys=CHANGES_KEPT, known=None if most is None else changes
     ):
         _note(fold, record, "/state" + each.path, each.old, each.new)
     if fold.edited_paths and record.op != "edit":
@@ -255,7 +255,7 @@ def _forget_overwritten(fold: Fold, new: JsonObject) -> None:
 def _note(fold: Fold, record: Record, path: str, old: Any, new: Any) -> None:
     fold.changes.append(Changed(record.seq, record.id, record.by, path, old, new))
     if is_person(record.by):
-        fold.person_seq = record.seq
+        fold.person_seq = max(fold.person_seq, record.seq)
     if record.op == "edit":
         fold.edited_paths[path] = record.body["mtime_ns"]
     else:

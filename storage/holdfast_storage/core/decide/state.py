@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast_storage.core import merge, strict_json
+from holdfast_storage.core import delta, merge, strict_json
 from holdfast_storage.core.cuts import uncut
 from holdfast_storage.core.decide.context import Belief, Context
 from holdfast_storage.core.delta import MISSING
@@ -52,6 +52,7 @@ def change_state(
     wanted, added = base, 0
     repeats: tuple[Clash, ...] = ()
     raw = b""
+    patch: JsonObject = {}
     if request.state is not None:
         raw = _encoded(request.state, "state", context, request.raw)
         added += len(raw)
@@ -85,7 +86,7 @@ def change_state(
         merged.clashes,
         repeats,
         raw=raw if is_as_sent else b"",
-        touched=(*(request.state or ()), *(request.append or ())) if is_patched else None,
+        touched=(*patch, *(request.append or ())) if is_patched else None,
     )
 
 
@@ -157,8 +158,15 @@ def last_writer(fold: Fold, path: str) -> str:
     """Say who wrote the value that is there, as far as the fold remembers."""
     changed: Changed
     for changed in reversed(fold.changes):
-        if changed.path == path or path.startswith(changed.path + "/"):
+        if changed.path == path or changed.path.startswith(path + "/"):
             return changed.by
-        if changed.path.startswith(path + "/"):
+        if path.startswith(changed.path + "/") and _has_changed(changed, path):
             return changed.by
     return fold.updated_by
+
+
+def _has_changed(changed: Changed, path: str) -> bool:
+    """Say whether a change that was noted as a whole is one of this value in it."""
+    below = delta.path_of(path.removeprefix(changed.path))
+    old, new = delta.at(changed.old, below), delta.at(changed.new, below)
+    return old is not new and not strict_json.same(old, new)

@@ -93,9 +93,18 @@ class Disk:
         os.fchmod(fd, mode)
 
     def begin_flush(self, fd: int) -> None:
-        """Have the disk begin to write, so that a flush soon after waits less; promises nothing."""
-        if _IS_LINUX and (begin := _sync_file_range()) is not None:
-            begin(fd, 0, 0, _SYNC_FILE_RANGE_WRITE)
+        """Have the disk begin to write, so that a flush soon after waits less; promises nothing.
+
+        What cannot be written it may say only here, and not again when it is flushed.
+        """
+        if (
+            _IS_LINUX
+            and (begin := _sync_file_range()) is not None
+            and begin(fd, 0, 0, _SYNC_FILE_RANGE_WRITE)
+        ):
+            number = ctypes.get_errno()
+            if number not in _UNSUPPORTED:
+                raise OSError(number, os.strerror(number))
 
     def flush_data(self, fd: int) -> None:
         """Make the bytes of a file, and its length, survive a power cut."""
@@ -297,7 +306,7 @@ def _rename_function() -> tuple[Any, dict[str, int]]:
 
 @functools.cache
 def _sync_file_range() -> Any:
-    function: Any = getattr(ctypes.CDLL(None), "sync_file_range", None)
+    function: Any = getattr(ctypes.CDLL(None, use_errno=True), "sync_file_range", None)
     if function is not None:
         function.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
     return function
@@ -320,7 +329,8 @@ def _rename_with(flag: str, old: str, new: str, at: int) -> None:
 
 # Whoever gave up leaves a thread behind until its turn comes, which is never while a stopped process
 # holds the lock. Beyond these many, waiting is no longer in turn.
-_turns = threading.BoundedSemaphore(64)
+_MOST_WAITING = 64
+_turns = threading.BoundedSemaphore(_MOST_WAITING)
 
 
 class _Waiter:
@@ -353,8 +363,14 @@ class _Waiter:
             self.idle.append(self)
 
 
-# A child has the list and none of the threads.
-os.register_at_fork(after_in_child=_Waiter.idle.clear)
+def _begin_anew() -> None:
+    """Be a child: it has the list and the count, and none of the threads."""
+    global _turns
+    _Waiter.idle.clear()
+    _turns = threading.BoundedSemaphore(_MOST_WAITING)
+
+
+os.register_at_fork(after_in_child=_begin_anew)
 
 
 def _wait_in_turn(gate: int, fd: int, wait_seconds: float) -> bool:
@@ -365,13 +381,16 @@ def _wait_in_turn(gate: int, fd: int, wait_seconds: float) -> bool:
     """
     if not _turns.acquire(blocking=False):
         return _ask_again_and_again(gate, fd, wait_seconds)
-    waiter = _Waiter.one()
-    if waiter is None:
-        _turns.release()
-        return _ask_again_and_again(gate, fd, wait_seconds)
     # Second descriptors of the same open files: what is locked through one is locked through the
     # other, and stays so until both are closed.
-    own_gate, own = os.dup(gate), os.dup(fd)
+    own = _second(gate, fd)
+    waiter = _Waiter.one() if own else None
+    if own is None or waiter is None:
+        for each in own or ():
+            os.close(each)
+        _turns.release()
+        return _ask_again_and_again(gate, fd, wait_seconds)
+    own_gate, own_fd = own
     has_lock: list[bool] = []
     is_over = threading.Lock()
     is_over.acquire()
@@ -379,7 +398,7 @@ def _wait_in_turn(gate: int, fd: int, wait_seconds: float) -> bool:
     def wait() -> None:
         try:
             fcntl.flock(own_gate, fcntl.LOCK_EX)
-            fcntl.flock(own, fcntl.LOCK_EX)
+            fcntl.flock(own_fd, fcntl.LOCK_EX)
             has_lock.append(True)
         except OSError:
             return  # as if it had been in vain
@@ -387,7 +406,7 @@ def _wait_in_turn(gate: int, fd: int, wait_seconds: float) -> bool:
             # Whoever comes next waits for the lock while this one works.
             fcntl.flock(own_gate, fcntl.LOCK_UN)
             os.close(own_gate)
-            os.close(own)
+            os.close(own_fd)
             _turns.release()
             is_over.release()
 
@@ -395,6 +414,19 @@ def _wait_in_turn(gate: int, fd: int, wait_seconds: float) -> bool:
     is_over.acquire(timeout=wait_seconds)
     # If the turn comes right now, it ends when the caller closes its descriptors.
     return bool(has_lock)
+
+
+def _second(gate: int, fd: int) -> tuple[int, int] | None:
+    """Give another descriptor of each; None if there are none to be had."""
+    try:
+        own_gate = os.dup(gate)
+    except OSError:
+        return None
+    try:
+        return own_gate, os.dup(fd)
+    except OSError:
+        os.close(own_gate)
+        return None
 
 
 def _ask_again_and_again(gate: int, fd: int, wait_seconds: float) -> bool:

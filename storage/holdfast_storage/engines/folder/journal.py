@@ -304,10 +304,10 @@ class Journal:
             self._append(chunk)
         except OSError as error:
             raise NotSaved(f"the disk did not take it ({error.strerror or error})") from error
-        if meanwhile is not None:
-            self._disk.begin_flush(self._segments.fd)
-            meanwhile()
         try:
+            if meanwhile is not None:
+                self._disk.begin_flush(self._segments.fd)
+                meanwhile()
             self._flush(chunk)
         except OSError as error:
             chunk = self._move(chunk, error)

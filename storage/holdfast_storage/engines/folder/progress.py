@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from struct import Struct
+from struct import Struct, error
 from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast_storage.core.records import Place
@@ -39,10 +39,16 @@ class Reached(NamedTuple):
     believed: int = 0
     longest: int = 0  # the longest line of the segment
 
-    def packed(self) -> bytes:
-        """Give it in few bytes, with only the end of the last line, its crc included."""
+    def packed(self) -> bytes | None:
+        """Give it in few bytes, with only the end of the last line, its crc included.
+
+        None if a number in it is one that no program of ours writes, and so none that can be packed.
+        """
         numbers = (self.segment, self.inode, self.offset, self.seq, self.believed, self.longest)
-        return _PACKED.pack(*numbers) + self.ending[-_COMPARED_IN_SHORT:]
+        try:
+            return _PACKED.pack(*numbers) + self.ending[-_COMPARED_IN_SHORT:]
+        except error:
+            return None
 
     @classmethod
     def unpacked(cls, packed: bytes) -> Reached:

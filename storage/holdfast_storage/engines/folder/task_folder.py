@@ -504,10 +504,12 @@ class TaskFolder:
     def loads_if_unchanged(self) -> list[Mapping[str, Any]] | None:
         """Give the noted loads if they were few and one look tells that there are no others."""
         known = self._loads_read
-        return list(known[1]) if known and known[0] == self._loads_stamp() else None
+        is_same = known is not None and known[0] is not None and known[0] == self._loads_stamp()
+        return list(known[1]) if known and is_same else None
 
     def _loads_stamp(self) -> Stamp | None:
-        # Whoever adds a line changes its size, whoever begins another its inode.
+        # Whoever adds a line changes its size, whoever begins another its inode. That there is none
+        # tells nothing: it may never have been there, or have become the old one just now.
         with suppress(OSError):
             return stamp_of(self._disk.stat(self._loads_path, at=None))
         return None
