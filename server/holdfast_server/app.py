@@ -45,8 +45,7 @@ class HoldfastServer(MCPServer[Any]):
     """The SDK's server, with tasks among the resources and a word for those who call no tool of ours."""
 
     def __init__(self, workspace: Workspace, tools: list[ServedTool], **more: Any) -> None:
-        self.shortcut = Shortcut(tools)
-        super().__init__("holdfast", tools=[*tools], middleware=[self.shortcut], **more)
+        super().__init__("holdfast", tools=[*tools], **more)
         self._workspace = workspace
         self._names = [tool.name for tool in tools]
 
@@ -71,7 +70,7 @@ def build(
     tools: Literal["all", "core"] = "all",
     is_shared: bool = False,
     metrics: Metrics | None = None,
-) -> tuple[HoldfastServer, Subscriptions]:
+) -> tuple[MCPServer, Subscriptions]:
     """Build the server for one workspace."""
     core_only = tools == "core"
     callers = Callers(workspace, agent=agent, core_only=core_only, is_shared=is_shared)
@@ -88,6 +87,7 @@ def build(
         instructions=INSTRUCTIONS.format(begin="" if core_only else _BEGIN),
         subscriptions=subscriptions.bus,
         cache_hints={"tools/list": CacheHint(ttl_ms=3_600_000, scope="public")},
+        middleware=[Shortcut(served)],
         log_level="WARNING",
     )
     add_resources(server, workspace)

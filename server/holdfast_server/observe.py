@@ -36,11 +36,6 @@ def is_observed() -> bool:
     return LOG.isEnabledFor(logging.INFO) or get_current_span().is_recording()
 
 
-def is_traced() -> bool:
-    """Say whether the request at hand is part of a trace, recorded or not."""
-    return get_current_span().get_span_context().is_valid
-
-
 def event(name: str, **fields: Any) -> None:
     """Note that something happened, in the log and on the span of the request it belongs to."""
     span = get_current_span()

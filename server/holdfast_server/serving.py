@@ -49,8 +49,7 @@ async def over_stdio(options: Serving) -> None:
         event("serving", workspace=workspace.location, transport="stdio", pid=os.getpid())
         async with watching(workspace, subscriptions):
             low = server._lowlevel_server  # pyright: ignore[reportPrivateUsage]
-            direct = server.shortcut.directly()
-            await connection.serve(low, line_limit=message_bytes(workspace), direct=direct)
+            await connection.serve(low, line_limit=message_bytes(workspace))
     wire.close()
     event("stopped")
 

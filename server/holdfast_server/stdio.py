@@ -260,7 +260,17 @@ def _id_in(line: bytes) -> RequestId | None:
         message: object = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return as_request_id(message.get("id")) if is_object(message) else None
+    found = as_request_id(message.get("id")) if is_object(message) else None
+    # One that cannot be written cannot be answered to.
+    return found if not isinstance(found, str) or _is_text(found) else None
+
+
+def _is_text(given: str) -> bool:
+    try:
+        given.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 _ID = rb'"id"\s*:\s*(\d{1,18}|"[\w.:-]{1,128}")\s*'
@@ -281,8 +291,6 @@ def _id_at_the_ends(line: TooLong) -> RequestId | None:
 
 _ToServer = MemoryObjectSendStream[SessionMessage | Exception]
 _FromServer = MemoryObjectReceiveStream[SessionMessage]
-# Gives what answers a request with a line, or nothing if that is for the SDK to do.
-Direct = Callable[[JSONRPCRequest], "Callable[[], Awaitable[bytes]] | None"]
 
 
 class Connection:
@@ -295,10 +303,6 @@ class Connection:
         # What the client asked and has no answer to; what we asked the client.
         self._pending: Counter[RequestId] = Counter()
         self._asked: set[RequestId] = set()
-        # Of those, what is answered without the SDK, with what can still be cancelled of it.
-        self._own: dict[RequestId, asyncio.Task[None] | None] = {}
-        self._at_work: set[asyncio.Task[None]] = set()
-        self._direct: Direct | None = None
         self._answers = 0
         self._listening = anyio.CancelScope()
         self._everything = anyio.CancelScope()
@@ -312,19 +316,8 @@ class Connection:
         self._drain_seconds = min(self._drain_seconds, _STOP_SECONDS)
         self._hang_up()
 
-    async def serve(
-        self, server: Server[Any], line_limit: int, direct: Direct | None = None
-    ) -> None:
+    async def serve(self, server: Server[Any], line_limit: int) -> None:
         """Answer until the input ends, then finish what was accepted."""
-        self._direct = direct
-        try:
-            await self._serve(server, line_limit)
-        finally:
-            for task in self._at_work:
-                task.cancel()
-            await asyncio.gather(*self._at_work, return_exceptions=True)
-
-    async def _serve(self, server: Server[Any], line_limit: int) -> None:
         to_server, from_client = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         to_client, from_server = anyio.create_memory_object_stream[SessionMessage](0)
         options = server.create_initialization_options()
@@ -372,32 +365,8 @@ class Connection:
                 await self._answer_alone(server, message)
             else:
                 is_decided = is_decided or isinstance(message, JSONRPCRequest)
-                if not self._answers_directly(message):
-                    await self._hand_over(message, to_server)
+                await self._hand_over(message, to_server)
             self._inbox.drop()
-
-    def _answers_directly(self, message: JSONRPCMessage) -> bool:
-        """Begin to answer a request without the SDK, if that can be, and overtakes none it has."""
-        if self._direct is None or not isinstance(message, JSONRPCRequest):
-            return False
-        key = coerce_request_id(message.id)
-        if len(self._own) < len(self._pending) or key in self._pending:
-            return False
-        answer = self._direct(message)
-        if answer is None:
-            return False
-        self._pending[key] += 1
-        task = self._own[key] = asyncio.create_task(self._answer(key, answer))
-        self._at_work.add(task)
-        task.add_done_callback(self._at_work.discard)
-        return True
-
-    async def _answer(self, key: RequestId, answer: Callable[[], Awaitable[bytes]]) -> None:
-        raw = await answer()
-        # Too late to be cancelled: half a line would spoil the next one.
-        self._own[key] = None
-        await self._put_out(raw)
-        self._settle(key)
 
     async def _hand_over(self, message: JSONRPCMessage, to_server: _ToServer) -> None:
         if isinstance(message, JSONRPCRequest) and message.method != "subscriptions/listen":
@@ -409,8 +378,6 @@ class Connection:
             # A cancelled request is never answered.
             cancelled = as_request_id((message.params or {}).get("requestId"))
             if cancelled is not None:
-                if (task := self._own.get(coerce_request_id(cancelled))) is not None:
-                    task.cancel()
                 self._settle(cancelled)
 
     async def _answer_alone(self, server: Server[Any], message: JSONRPCMessage) -> None:
@@ -442,13 +409,9 @@ class Connection:
         await self._hand_over(_error(request_id, CONNECTION_CLOSED, "the client left"), to_server)
 
     async def _send(self, message: JSONRPCMessage) -> None:
-        await self._put_out(
-            message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
-        )
-
-    async def _put_out(self, raw: bytes) -> None:
         if self._is_gone:
             return
+        raw = message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
         try:
             await self._wire.write(raw)
         except OSError:
@@ -462,7 +425,6 @@ class Connection:
             self._pending[key] -= 1
             if self._pending[key] <= 0:
                 del self._pending[key]
-                self._own.pop(key, None)
         self._answers += 1
         self._moves.note()
 

@@ -7,26 +7,21 @@ answer is plain JSON already.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterable, MutableMapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
-from mcp.shared.exceptions import MCPError
-from mcp.types import InputRequiredResult, JSONRPCRequest, RequestId
+from mcp.types import InputRequiredResult
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from holdfast_server.observe import is_traced
 from holdfast_server.tools.served import ServedTool
-from holdfast_storage.core.strict_json import encode, is_object
+from holdfast_storage.core.strict_json import is_object
 
 Envelope = dict[str, Any]
 
 _ANSWER = frozenset({"content", "structuredContent", "isError"})
-_CALL = frozenset({"name", "arguments"})
-_PLAIN = _CALL | {"_meta"}
+_PLAIN = frozenset({"name", "arguments", "_meta"})
 
 
 class Shortcut:
@@ -41,12 +36,6 @@ class Shortcut:
         self._tools = {tool.name: tool for tool in tools if not tool.may_ask_the_client}
         self._by_connection: WeakKeyDictionary[Any, Envelope] = WeakKeyDictionary()
         self._by_version: dict[Any, Envelope] = {}
-        self._direct: Direct | None = None
-
-    def directly(self) -> Direct:
-        """Begin to serve the one connection of a process; what it needs is learnt from its calls."""
-        self._direct = Direct(self._tools)
-        return self._direct
 
     async def __call__(
         self, ctx: ServerRequestContext[Any, Any], call_next: CallNext
@@ -64,9 +53,7 @@ class Shortcut:
         if envelope is None:
             answer = await call_next(ctx)
             if is_object(answer):
-                known[key] = envelope = _without(answer, _ANSWER)
-                if self._direct is not None and not is_traced():
-                    self._direct.known = Known(_without(params, _CALL), ctx, envelope)
+                known[key] = _around(answer)
             return answer
         reply = await tool.reply(arguments, ctx)
         assert not isinstance(reply, InputRequiredResult)
@@ -81,52 +68,5 @@ class Shortcut:
         return self._by_connection, connection
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
-    """A call that the SDK answered: what was around it, and around its answer."""
-
-    around: dict[str, Any]
-    context: ServerRequestContext[Any, Any]
-    envelope: Envelope
-
-
-class Direct:
-    """Answers plain calls before they come to the SDK at all, which is half of a round trip.
-
-    Only those that are, name and arguments apart, word for word as one that the SDK has answered on
-    this connection. So it was opened as it should be, its generation of the protocol is known, and
-    nothing is asked for but the answer. Where requests are traced none is.
-    """
-
-    def __init__(self, tools: Mapping[str, ServedTool]) -> None:
-        self._tools = tools
-        self.known: Known | None = None
-
-    def __call__(self, request: JSONRPCRequest) -> Callable[[], Awaitable[bytes]] | None:
-        """Give what answers a request with a line; nothing if that is for the SDK to do."""
-        known, params = self.known, request.params
-        if known is None or params is None or request.method != "tools/call":
-            return None
-        name, arguments = params.get("name"), params.get("arguments")
-        tool = self._tools.get(name) if isinstance(name, str) else None
-        if tool is None or not is_object(arguments) or _without(params, _CALL) != known.around:
-            return None
-        return partial(_line, tool, arguments, known, request.id)
-
-
-async def _line(
-    tool: ServedTool, arguments: dict[str, Any], known: Known, request_id: RequestId
-) -> bytes:
-    message: dict[str, Any] = {"jsonrpc": "2.0", "id": request_id}
-    try:
-        reply = await tool.reply(arguments, known.context)
-    except MCPError as error:
-        message["error"] = error.error.model_dump(mode="json", by_alias=True, exclude_unset=True)
-    else:
-        assert not isinstance(reply, InputRequiredResult)
-        message["result"] = known.envelope | reply.on_the_wire()
-    return encode(message) + b"\n"
-
-
-def _without(given: Mapping[str, Any], names: frozenset[str]) -> dict[str, Any]:
-    return {key: value for key, value in given.items() if key not in names}
+def _around(answer: dict[str, Any]) -> Envelope:
+    return {key: value for key, value in answer.items() if key not in _ANSWER}
