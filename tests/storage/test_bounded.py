@@ -17,6 +17,7 @@ from holdfast_storage.core.errors import HoldfastError, LoadFirst
 from holdfast_storage.engines.folder import FolderEngine
 from holdfast_storage.engines.folder.commit_queue import CommitQueue
 from holdfast_storage.engines.folder.files import Disk
+from holdfast_storage.engines.folder.progress import Reached
 from holdfast_storage.engines.folder.task_folder import TaskFolder
 from holdfast_storage.remembered import Remembered
 from holdfast_storage.workspace import Workspace
@@ -112,6 +113,10 @@ async def test_of_a_forgotten_task_little_is_remembered(root: Path) -> None:
         forgotten: dict[str, bytes] = vars(inside(workspace))["_forgotten"]
         assert len(forgotten) >= 3
         assert all(0 < len(packed) <= 128 for packed in forgotten.values())
+
+
+def test_of_a_journal_with_numbers_that_nobody_writes_nothing_is_remembered() -> None:
+    assert Reached(seq=2**70, ending=b"x").packed() is None
 
 
 async def test_a_forgotten_task_is_gone_at_once(root: Path) -> None:

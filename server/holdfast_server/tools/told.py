@@ -150,10 +150,21 @@ def schema_of(answer: type[Answer]) -> dict[str, Any]:
     """Give an answer's JSON Schema, without what only repeats the names."""
     schema = _plain(answer.model_json_schema(by_alias=True))
     chosen = _chosen(schema, TELLINGS[answer])
-    for name, kind in chosen.get("$defs", {}).items():
+    kinds = chosen.pop("$defs", {})
+    for name, kind in kinds.items():
         if telling := _BY_NAME.get(name):
-            chosen["$defs"][name] = _chosen(kind, telling)
-    return chosen
+            kinds[name] = _chosen(kind, telling)
+    whole: dict[str, Any] = _in_place(chosen, kinds)
+    return whole
+
+
+def _in_place(schema: Any, kinds: Mapping[str, Any]) -> Any:
+    """Put each kind where it is named: clients that check answers look references up every time."""
+    if is_object(schema):
+        if "$ref" in schema:
+            return _in_place(kinds[schema["$ref"].removeprefix("#/$defs/")], kinds)
+        return {key: _in_place(value, kinds) for key, value in schema.items()}
+    return [_in_place(item, kinds) for item in schema] if is_array(schema) else schema
 
 
 _BY_NAME = {"Progress": _PROGRESS, "TaskLine": _TASK, "CheckpointLine": _CHECKPOINT}

@@ -47,6 +47,7 @@ def code_of(message: Message) -> int:
             PARSE_ERROR,
             "ä",
         ),
+        (b'{"jsonrpc":"2.0","id":"\\ud800","method":"ping"}', PARSE_ERROR, None),
     ],
 )
 def test_what_is_no_message_is_refused(

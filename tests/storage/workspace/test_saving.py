@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from holdfast_storage.core import strict_json
 from holdfast_storage.core.errors import (
     InvalidValue,
     LoadFirst,
@@ -369,6 +370,52 @@ async def test_replace_that_would_drop_what_was_never_shown_names_it(place: Plac
     await bob.load("report", path="/secret")
     await bob.save("report", {"a": 2}, replace=True)
     assert await state_of(one) == {"a": 2}
+
+
+async def test_a_key_that_was_sent_as_null_was_never_shown(place: Place) -> None:
+    one, two = await place.open(), await place.open()
+    ann, bob = one.caller("ann"), two.caller("bob")
+    await ann.save("report", {"a": 1})
+    await ann.save("report", {"a": 2, "notes": None})
+    await bob.load("report")
+    await bob.save("report", {"notes": "all of it"})
+    await ann.load("report", path="/a")
+
+    with pytest.raises(WouldDrop) as refused:
+        await ann.save("report", {"a": 3}, replace=True)
+
+    assert refused.value.keys == ["notes"]
+
+
+async def test_a_conflict_names_its_author_however_much_was_changed_at_once(place: Place) -> None:
+    one, two = await place.open(), await place.open()
+    ann, bob, cyd = one.caller("ann"), two.caller("bob"), one.caller("cyd")
+    await ann.save("report", {f"key {number}": 0 for number in range(100)})
+    await bob.load("report")
+    await bob.save("report", {f"key {number}": 1 for number in range(100)})
+    await cyd.load("report")
+    await cyd.mark("report", "another step")
+
+    saved = await ann.save("report", {"key 0": 2})
+
+    assert [(lost.path, lost.kept_by) for lost in saved.conflicts] == [("/state/key 0", "bob")]
+
+
+async def test_a_persons_value_is_theirs_though_an_agent_changed_much_around_it(
+    workspace: Workspace,
+) -> None:
+    ann, bob = workspace.caller("ann"), workspace.caller("bob")
+    await ann.save("report", {"facts": {f"fact {number}": 0 for number in range(60)}})
+    await bob.load("report")
+    view = strict_json.parse_object(await workspace.view("report"))
+    view["state"]["facts"]["fact 0"] = "so it is"
+    await workspace.edit("report", strict_json.pretty(view))
+    await ann.load("report")
+    await ann.save("report", {"facts": {f"fact {number}": 1 for number in range(1, 50)}})
+
+    saved = await bob.save("report", {"facts": {"fact 0": "bob's"}})
+
+    assert [lost.kept_by for lost in saved.conflicts] == ["human"]
 
 
 async def test_what_a_short_brief_left_out_was_never_shown(workspace: Workspace) -> None:

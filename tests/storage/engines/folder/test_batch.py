@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 from tests.storage.engines.folder.harness import Recording, drafted, ids, task_folder
@@ -81,4 +83,28 @@ def test_an_answer_that_cannot_be_made_up_costs_the_others_nothing(tmp_path: Pat
 
     assert [type(refusal) for refusal in refusals] == [ValueError, type(None), ValueError]
     assert ids(folder) == ["zero", "a", "b", "c"]
+    folder.close()
+
+
+def test_what_the_disk_says_when_it_begins_to_write_is_heard(tmp_path: Path) -> None:
+    """It may say it only once: the flush after it would then succeed and mean nothing."""
+
+    class Failing(Disk):
+        has_failed = False
+
+        def begin_flush(self, fd: int) -> None:
+            if not self.has_failed:
+                self.has_failed = True
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    story = Story()
+    folder = task_folder(tmp_path / ".holdfast", disk=Failing())
+    folder.commit([Recording(drafted("zero"), 0)])
+
+    refusals = folder.commit([Foreseen(story, "a", 1)])
+
+    assert refusals == [None]
+    assert story.told == ["a accepted"]
+    journal = tmp_path / ".holdfast/tasks/t/journal"
+    assert b'"id":"a"' in (journal / "000002.jsonl").read_bytes()
     folder.close()

@@ -454,3 +454,18 @@ def test_a_workspace_that_is_itself_a_link_is_refused(root: Path, tmp_path: Path
 
     with pytest.raises(UnsafeFile):
         FolderEngine.open(root)
+
+
+async def test_loads_that_became_old_meanwhile_are_found(root: Path) -> None:
+    engine, other = FolderEngine.open(root), FolderEngine.open(root, loads_bytes=1000)
+    await engine.commit("t", Recording(drafted("a")))
+    assert await engine.loads("t") == []
+
+    written = 0
+    while written == 0 or (root / "tasks/t/loads.jsonl").exists():
+        await other.log_load("t", {"by": "ann", "run": 1})
+        written += 1
+
+    assert len(await engine.loads("t")) == written
+    await engine.close()
+    await other.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import errno
 import fcntl
 import json
 import os
@@ -72,6 +73,37 @@ def test_racing_first_writes_agree_on_one_workspace(root: Path) -> None:
         "schema",
         "tasks",
     ]
+
+
+def test_waiting_without_descriptors_to_spare_leaves_nothing_behind(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = task_folder(root)
+    commit(folder, "first")
+    other = task_folder(root, lock_wait_seconds=0.05)
+    commit(other, "second")
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    copies: list[int] = []
+
+    def dup(fd: int) -> int:
+        if len(copies) % 2:
+            copies.append(-1)
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        copies.append(_DUP(fd))
+        return copies[-1]
+
+    with folder.locked():
+        monkeypatch.setattr(os, "dup", dup)
+        outcomes = [other.commit([Recording(drafted(f"late {n}"))]) for n in range(3)]
+        monkeypatch.undo()
+
+    assert [type(outcome) for [outcome] in outcomes] == [Busy] * 3
+    assert len(copies) == 6
+    other.close()
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before
+
+
+_DUP = os.dup
 
 
 # --- killed -----------------------------------------------------------------------------------
