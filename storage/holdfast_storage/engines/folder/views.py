@@ -46,8 +46,23 @@ class Views:
 
     @property
     def is_busy(self) -> bool:
-        """Say whether something displaced is yet to be looked at, or to be removed when it is closed."""
-        return self.is_waiting or bool(self.unseen) or bool(self.handled)
+        """Say whether something is known of displaced files that nobody could find out again.
+
+        That one has yet to be looked at is not: whoever knows nothing looks at everything.
+        """
+        self._forget_what_is_gone()
+        return bool(self.unseen) or bool(self.handled)
+
+    def _forget_what_is_gone(self) -> None:
+        """Forget what was displaced and another process has removed: it was open when we tried to."""
+        for name in [*self.handled, *self.unseen]:
+            try:
+                self._disk.stat(f"{self._path}/{name}", at=None)
+            except FileNotFoundError:
+                self.handled.pop(name, None)
+                self.unseen.discard(name)
+            except OSError:
+                continue
 
     # --- without the lock ---------------------------------------------------------------------
 
@@ -122,6 +137,7 @@ class Views:
         return []
 
     def _all(self) -> list[Found]:
+        self._forget_what_is_gone()
         leftovers = self.leftovers()
         view = self.finder.read(VIEW, self._task.held_folder())
         return [*leftovers, view] if view else leftovers

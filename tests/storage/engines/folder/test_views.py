@@ -260,6 +260,20 @@ def test_a_displaced_file_is_deleted_once_it_is_closed(root: Path) -> None:
     assert leftovers(root) == []
 
 
+def test_a_displaced_file_that_another_process_deleted_keeps_no_task_in_memory(root: Path) -> None:
+    folder, other = published(root), task_folder(root)
+    save(root, BY_HAND)
+    with view_file(root).open("rb"):
+        see_through(folder)
+        assert folder.swap_view(rendered(2), 2)
+        assert not folder.can_be_forgotten
+
+    see_through(other)
+
+    assert leftovers(root) == []
+    assert folder.can_be_forgotten
+
+
 def test_where_nobody_can_tell_a_displaced_file_stays_for_a_while(root: Path) -> None:
     disk = NoLease()
     folder = published(root, disk)
