@@ -332,6 +332,13 @@ class Desk:
 
     async def fold_to(self, task: str, seq: int | None = None, *, history: bool = False) -> Fold:
         """Fold the open run (with `history`, all of them) up to `seq`."""
+        for _ in range(_TRIES):
+            # Somebody pruned between two looks. This remembers nothing, so it can begin anew.
+            with suppress(JournalReplaced):
+                return await self._fold_to(task, seq, history=history)
+        raise Busy(task, 0)
+
+    async def _fold_to(self, task: str, seq: int | None, *, history: bool) -> Fold:
         fold = Fold(task, keeps_history=history)
         if not history:
             fold.seq = await self.engine.opening(task)

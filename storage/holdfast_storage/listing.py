@@ -12,7 +12,13 @@ from pydantic import ValidationError
 
 from holdfast_storage.core import view
 from holdfast_storage.core.decide.context import require_task
-from holdfast_storage.core.errors import MISFITS, HoldfastError, InvalidValue, Unknown
+from holdfast_storage.core.errors import (
+    MISFITS,
+    HoldfastError,
+    InvalidValue,
+    JournalReplaced,
+    Unknown,
+)
 from holdfast_storage.core.fold import Checkpoint, Fold, Step
 from holdfast_storage.core.records import DamagedLine, Place, Record
 from holdfast_storage.desk import Desk
@@ -190,13 +196,23 @@ async def _events(desk: Desk, task: str, status: str, limit: int, before: int) -
     """Give the newest events first: seqs have no gaps, so a page is found without reading the rest."""
     last = before - 1 if before else await desk.ask(task, lambda fold: fold.seq)
     first = max(0, last - limit)
-    found: list[Event] = []
-    async for entries in desk.engine.read(task, first):
-        found += [_event(entry) for entry in entries if _seq(entry) <= last]
-        if entries and _seq(entries[-1]) >= last:
-            break
+    try:
+        found = await _between(desk, task, first, last, after=first)
+    except JournalReplaced:
+        # Somebody pruned, or put a backup back, since this process last read it. A page remembers
+        # nothing, so it can begin at the beginning.
+        found = await _between(desk, task, first, last, after=0)
     found = sorted(found, key=lambda event: event.seq, reverse=True)[:limit]
     return Listing(task=task, events=found, cursor=str(first + 1) if first else "")
+
+
+async def _between(desk: Desk, task: str, first: int, last: int, *, after: int) -> list[Event]:
+    found: list[Event] = []
+    async for entries in desk.engine.read(task, after):
+        found += [_event(entry) for entry in entries if first < _seq(entry) <= last]
+        if entries and _seq(entries[-1]) >= last:
+            break
+    return found
 
 
 def _seq(entry: Record | DamagedLine) -> int:

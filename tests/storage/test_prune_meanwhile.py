@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from holdfast_storage.core import strict_json, view
-from holdfast_storage.core.errors import Unavailable
+from holdfast_storage.core.errors import JournalReplaced, Unavailable
 from holdfast_storage.core.records import Entry, Place, Record
 from holdfast_storage.engines.folder import FolderEngine
 from holdfast_storage.engines.folder.files import Disk
@@ -141,3 +141,52 @@ async def test_where_only_pruned_saves_are_left_the_state_is_unknown_and_not_emp
 
     assert brief.state is None
     assert brief.warnings
+
+
+async def test_what_happened_to_a_task_that_was_forgotten_and_then_pruned_is_listed(
+    root: Path,
+) -> None:
+    await seven_saves(root)
+    async with Workspace(FolderEngine.open(root, known_tasks=2)) as workspace:
+        caller = workspace.caller("ann")
+        await caller.load(TASK)
+        for number in range(5):
+            await caller.save(f"other-{number}", {"n": number})
+        await prune(root, keep_last=1)
+
+        listed = await caller.list_checkpoints(TASK, show="events", limit=3)
+
+        assert [(event.seq, event.op) for event in listed.events] == [
+            (8, "prune"),
+            (7, "save"),
+            (6, "save"),
+        ]
+
+
+async def test_whoever_folds_a_journal_that_is_replaced_between_two_looks_begins_anew(
+    root: Path,
+) -> None:
+    class Between(FolderEngine):
+        """Tells a reader what it is told when another call finds the journal replaced just then."""
+
+        has_told = False
+
+        async def read(self, task: str, after: int) -> AsyncIterator[list[Entry]]:
+            if after and not self.has_told:
+                self.has_told = True
+                raise JournalReplaced(task)
+            async for entries in super().read(task, after):
+                yield entries
+
+    async with Workspace.open(root) as workspace:
+        bob = workspace.caller("bob")
+        await bob.save(TASK, {"n": 0})
+        await bob.finish(TASK, "abandoned")
+        await bob.load(TASK)
+        await bob.save(TASK, {"n": 7})
+    engine = Between.open(root)
+    assert isinstance(engine, Between)
+    async with Workspace(engine) as workspace:
+        brief = await workspace.caller("ann").load(TASK)
+
+    assert (brief.state, engine.has_told) == ({"n": 7}, True)
