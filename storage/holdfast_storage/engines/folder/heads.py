@@ -116,8 +116,12 @@ def _noted(disk: Disk, tasks: int, name: str) -> Head | None:
     try:
         head = strict_json.decode(raw)
         task, segment, size = head["task"], head["segment"], head["size"]
-        is_ours = folder_name(task) == name and _ends_at(disk, tasks, name, segment, size)
-        return Head(task, head["summary"]) if is_ours else None
+        summary: Mapping[str, Any] = head["summary"]
+        # It has no checksum: a bit that fell over in there must not give the task another name.
+        is_ours = folder_name(task) == name and summary.get("task", task) == task
+        return (
+            Head(task, summary) if is_ours and _ends_at(disk, tasks, name, segment, size) else None
+        )
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
 

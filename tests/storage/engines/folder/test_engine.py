@@ -30,6 +30,7 @@ from holdfast_storage.core.errors import (
 )
 from holdfast_storage.engines.folder import FolderEngine
 from holdfast_storage.engines.folder.files import Disk
+from holdfast_storage.workspace import Workspace
 
 
 @pytest.fixture
@@ -469,3 +470,18 @@ async def test_loads_that_became_old_meanwhile_are_found(root: Path) -> None:
     assert len(await engine.loads("t")) == written
     await engine.close()
     await other.close()
+
+
+async def test_a_summary_that_names_another_task_is_not_believed(root: Path) -> None:
+    async with Workspace(FolderEngine.open(root)) as workspace:
+        await workspace.task("report").save({"n": 1})
+        assert [line.task for line in await workspace.tasks()] == ["report"]
+        head = root / "tasks/report/.head"
+        noted = head.read_bytes()
+        head.write_bytes(noted.replace(b'"task":"report"', b'"task":"rEport"'))
+        both = [line.task for line in await workspace.tasks()]
+        before, _, after = noted.rpartition(b'"task":"report"')
+        head.write_bytes(before + b'"task":"rEport"' + after)
+        one = [line.task for line in await workspace.tasks()]
+
+    assert (both, one) == (["report"], ["report"])
