@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter, defaultdict
+from itertools import accumulate
 
 PROMETHEUS = "text/plain; version=0.0.4"
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
@@ -13,16 +15,15 @@ class Metrics:
 
     def __init__(self) -> None:
         self._calls: Counter[tuple[str, str]] = Counter()
-        self._buckets: Counter[tuple[str, float]] = Counter()
+        # For each tool how many calls ended between one limit and the next; the last are beyond all.
+        self._between: defaultdict[str, list[int]] = defaultdict(lambda: [0] * (len(_BUCKETS) + 1))
         self._seconds: defaultdict[str, float] = defaultdict(float)
 
     def called(self, tool: str, outcome: str, seconds: float) -> None:
         """Count one call; `outcome` is ok or an error's code."""
         self._calls[tool, outcome] += 1
         self._seconds[tool] += seconds
-        for limit in _BUCKETS:
-            if seconds <= limit:
-                self._buckets[tool, limit] += 1
+        self._between[tool][bisect_left(_BUCKETS, seconds)] += 1
 
     def text(self, tasks: dict[str, int]) -> str:
         """Write everything in Prometheus' text form, with the number of tasks by status."""
@@ -33,11 +34,10 @@ class Metrics:
         ]
         lines += _heading("holdfast_call_seconds", "histogram", "How long calls took.")
         for tool in sorted(self._seconds):
-            count = sum(n for (name, _), n in self._calls.items() if name == tool)
+            *within, count = accumulate(self._between[tool])
             lines += [
-                f'holdfast_call_seconds_bucket{{tool="{tool}",le="{limit:g}"}} '
-                f"{self._buckets[tool, limit]}"
-                for limit in _BUCKETS
+                f'holdfast_call_seconds_bucket{{tool="{tool}",le="{limit:g}"}} {calls}'
+                for limit, calls in zip(_BUCKETS, within, strict=True)
             ]
             lines.append(f'holdfast_call_seconds_bucket{{tool="{tool}",le="+Inf"}} {count}')
             lines.append(f'holdfast_call_seconds_sum{{tool="{tool}"}} {self._seconds[tool]:.6f}')

@@ -7,7 +7,7 @@ import dataclasses
 import marshal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from holdfast_storage import answers, listing, pruning
 from holdfast_storage.core import hints, ids, strict_json
@@ -35,7 +35,7 @@ from holdfast_storage.core.errors import (
     Unknown,
 )
 from holdfast_storage.core.fold import Changed, Fold
-from holdfast_storage.core.records import Record
+from holdfast_storage.core.records import Place, Record
 from holdfast_storage.core.strict_json import JsonObject
 from holdfast_storage.core.times import stamp
 from holdfast_storage.desk import Author, Desk
@@ -43,6 +43,7 @@ from holdfast_storage.people import People
 from holdfast_storage.refs import Refs
 from holdfast_storage.remembered import Memory
 from holdfast_storage.results import (
+    Answer,
     Asked,
     Begun,
     Brief,
@@ -55,6 +56,7 @@ from holdfast_storage.results import (
 )
 
 A = TypeVar("A")
+R = TypeVar("R", bound=Answer)
 _MANY_ATTEMPTS = 3
 _OWN_KEPT = 2048
 # A save of no more than this takes no longer to decide on and to write than a step does, unless it
@@ -66,9 +68,10 @@ _NO_STATE = StateRequest()
 
 
 @dataclasses.dataclass(slots=True)
-class _Told:
+class _Told(Generic[R]):
     """An answer on its way: what it says, and the moment it tells of."""
 
+    form: type[R]
     fields: JsonObject
     fold: dataclasses.InitVar[Fold]
     record: Record | None
@@ -78,6 +81,10 @@ class _Told:
     seq: int = 0
     believed: JsonObject | None = None
     person_seq: int = 0
+    # Made up while the disk writes, for what the caller had heard of then.
+    answer: R = dataclasses.field(init=False)
+    _belief: Belief | None = None
+    _heard: int = 0
     _changes: Sequence[Changed] = ()
 
     def __post_init__(self, fold: Fold) -> None:
@@ -94,20 +101,35 @@ class _Told:
         """What the fold remembered at that moment, without what the same write brought after it."""
         return (changed for changed in self._changes if changed.seq <= self.seq)
 
-    def changes_for(self, belief: Belief) -> list[Changed]:
-        """Of these, the ones the caller may have to be told of: its own saves leave hundreds behind."""
-        since = max(belief.told, belief.met)
+    def make_up(self, belief: Belief) -> None:
+        """Make the answer for a caller that believes this, unless it is made and still holds."""
+        if self._belief is not belief or self._heard != belief.heard:
+            self.answer = self.form.model_validate(self.fields | self._news(belief))
+            self._belief, self._heard = belief, belief.heard
+
+    def _news(self, belief: Belief) -> JsonObject:
+        # Apart from the fold's own values: what a program does with its answer is no change to ours.
+        unheard = self._unheard(belief)
+        changes = _apart(changes_since(unheard, belief)) if unheard else []
+        conflicts = self.fields.get("conflicts", ())
+        about = hints.about(changes=changes, conflicts=conflicts, is_paused=self.is_paused)
+        return {"changes": changes, "hint": about + self.fields.get("hint", "")}
+
+    def _unheard(self, belief: Belief) -> list[Changed]:
+        """Of the changes, the ones to be told of: a caller's own saves leave hundreds behind."""
+        record = self.record
+        if record is not None and record.opens:
+            return []  # it begins anew
+        since = max(belief.told, belief.met or self.seq)
         if self.person_seq <= since:
             # People's changes are told again and again, others' once.
             since = max(since, belief.heard)
-        return [changed for changed in self._changes if since < changed.seq <= self.seq]
-
-    def about(self) -> str:
-        """Give the part of the hint that depends on what the caller has to be told of."""
-        conflicts = self.fields.get("conflicts", ())
-        return hints.about(
-            changes=self.fields["changes"], conflicts=conflicts, is_paused=self.is_paused
-        )
+        own = record.id if record is not None else ""
+        return [
+            changed
+            for changed in self._changes
+            if since < changed.seq <= self.seq and changed.id != own
+        ]
 
 
 @dataclasses.dataclass(slots=True)
@@ -141,7 +163,8 @@ class Caller:
         self._core_only = core_only
         self._must_give_revision = must_give_revision
         self._memory = Memory()
-        self._last_task = ""
+        # The task this caller last wrote to or loaded.
+        self.last_task = ""
 
     @property
     def by(self) -> str:
@@ -155,24 +178,29 @@ class Caller:
         self,
         task: str,
         decide: Callable[[Fold, Context], Decision],
-        answer: Callable[[Fold, Decision, Record | None], _Told],
-        learn: Callable[[_Told], object],
+        answer: Callable[[Fold, Decision, Record | None], _Told[R]],
+        learn: Callable[[_Told[R]], object],
         *,
         is_light: bool = True,
-    ) -> JsonObject:
+    ) -> _Told[R]:
         """Take people's edits in first, then commit, then have the view rendered."""
         ids.check_id("task", task)
         await self._people.look(task)
-        self._last_task = task
         told, record = await self._desk.commit(
             task, self._author, decide, answer, learn, is_light=is_light
         )
+        self.last_task = task
         if record is not None:
             self._people.touch(task)
-        return told.fields
+        return told
 
-    def _learn(self, task: str, told: _Told) -> list[JsonObject]:
-        """Give the changes this caller has to be told of, and remember that it was."""
+    def _learn(self, task: str, told: _Told[R]) -> None:
+        """Remember what this caller was told of, with the answer that tells it."""
+        told.make_up(self._belief(task))
+        self._meet(task, told).heard = told.seq
+
+    def _meet(self, task: str, told: _Told[R]) -> Belief:
+        """Remember what this caller did, and that it was answered."""
         belief, record = self._belief(task), told.record
         if record is not None:
             belief.own.add(record.id)
@@ -184,10 +212,7 @@ class Caller:
                     run=told.run, own={record.id}, claims=belief.claims, state={}
                 )
         belief.met = belief.met or told.seq
-        # Apart from the fold's own values: what a program does with its answer is no change to ours.
-        changes = _apart(changes_since(told.changes_for(belief), belief))
-        belief.heard = told.seq
-        return changes
+        return belief
 
     # --- save_checkpoint ----------------------------------------------------------------------
 
@@ -262,7 +287,7 @@ class Caller:
             self._hear_of(task, revision, fold)
             return decide_save(fold, request, self._belief(task), context)
 
-        def answer(fold: Fold, decision: Decision, record: Record | None) -> _Told:
+        def answer(fold: Fold, decision: Decision, record: Record | None) -> _Told[Saved]:
             change: StateChange = decision.found["change"]
             fields: JsonObject = {
                 "task": task,
@@ -272,15 +297,16 @@ class Caller:
                 "conflicts": _apart(answers.conflicts(change, fold, record)),
                 "warnings": self._warnings(fold, request.plan),
             }
-            return _Told(fields, fold, record, change, is_paused=fold.paused_by_person)
+            told = _Told(Saved, fields, fold, record, change, fold.paused_by_person)
+            told.make_up(self._belief(task))
+            return told
 
-        def learn(told: _Told) -> None:
-            told.fields["changes"] = self._learn(task, told)
+        def learn(told: _Told[Saved]) -> None:
+            self._learn(task, told)
             self._believe(task, told)
-            told.fields["hint"] = told.about()
 
-        said = await self._write(task, decide, answer, learn, is_light=is_light)
-        return Saved.model_validate(said)
+        told = await self._write(task, decide, answer, learn, is_light=is_light)
+        return told.answer
 
     async def _base_at(self, task: str, revision: int) -> JsonObject | None:
         """Give the state at a revision that the caller says it has seen."""
@@ -311,7 +337,7 @@ class Caller:
             belief.enter(fold.run)
             belief.shown |= fold.state.keys()
 
-    def _believe(self, task: str, told: _Told) -> None:
+    def _believe(self, task: str, told: _Told[R]) -> None:
         belief = self._belief(task)
         belief.enter(told.run)
         if told.believed is not None:
@@ -353,13 +379,13 @@ class Caller:
         if checkpoint:
             if await self._desk.ask(task, lambda fold: fold.run) == 0:
                 return await self._not_found(task)
-            self._last_task = task
+            self.last_task = task
             return await self._look_at(task, checkpoint, path, max_tokens)
         more = {"chosen_because": chosen_because} if chosen_because else {}
         brief = await self._brief(task, path, max_tokens, more)
         if brief is None:
             return await self._not_found(task)
-        self._last_task = task
+        self.last_task = task
         self._people.touch_if_behind(task, brief["revision"])
         return Brief.model_validate(_apart(brief))
 
@@ -467,8 +493,8 @@ class Caller:
         return Brief.model_validate(_apart(brief | shown | {"saved_by": kept.by}))
 
     async def _choose(self) -> tuple[str, str, list[TaskLine]]:
-        if self._last_task:
-            return self._last_task, "the task you last touched", []
+        if self.last_task:
+            return self.last_task, "the task you last touched", []
         tasks = await listing.all_tasks(self._desk)
         active = [
             line for line in tasks if line.status in ("active", "waiting", "paused", "failed")
@@ -531,14 +557,15 @@ class Caller:
         def decide(fold: Fold, context: Context) -> Decision:
             return decide_mark(fold, request, remembered.belief, context)
 
-        def answer(fold: Fold, decision: Decision, record: Record | None) -> _Told:
-            return self._marked(task, request, fold, decision, record)
+        def answer(fold: Fold, decision: Decision, record: Record | None) -> _Told[Marked]:
+            told = self._marked(task, request, fold, decision, record)
+            told.make_up(remembered.belief)
+            return told
 
-        def learn(told: _Told) -> None:
-            told.fields["changes"] = self._learn(task, told)
+        def learn(told: _Told[Marked]) -> None:
+            self._learn(task, told)
             self._believe(task, told)
             remembered.belief.claims.pop(step, None)
-            told.fields["hint"] = told.about() + told.fields["hint"]
 
         try:
             if is_about_state:
@@ -550,12 +577,12 @@ class Caller:
         except ClaimReplaced as error:
             await self._keep_refused(task, request, error)
             raise
-        place = told.pop("place")
-        if told["already_done"]:
-            ending = await self._desk.ending_of(task, step, place, told["revision"])
-            told["result"] = ending.body.get("result")
-            told["differs"] = not strict_json.same(told["result"], result)
-        return Marked.model_validate(told)
+        if told.record is not None:
+            return told.answer
+        place: Place = told.fields["place"]
+        first = (await self._desk.ending_of(task, step, place, told.seq)).body.get("result")
+        differs = not strict_json.same(first, result)
+        return told.answer.model_copy(update={"result": first, "differs": differs})
 
     def _marked(
         self,
@@ -564,7 +591,7 @@ class Caller:
         fold: Fold,
         decision: Decision,
         record: Record | None,
-    ) -> _Told:
+    ) -> _Told[Marked]:
         change: StateChange | None = decision.found.get("change")
         known = fold.steps[request.step]
         next_step = self._next_step(fold)
@@ -587,7 +614,7 @@ class Caller:
             "hint": hint,
             "place": decision.found.get("already"),
         }
-        return _Told(fields, fold, record, change, is_paused=fold.paused_by_person)
+        return _Told(Marked, fields, fold, record, change, fold.paused_by_person)
 
     def _next_step(self, fold: Fold) -> str:
         # After damage whatever is pending is in doubt, and nothing is to be begun unseen.
@@ -629,16 +656,17 @@ class Caller:
         self._memory.meet(task).last_save = None
         request = BeginRequest(step, claim, retry)
 
-        def answer(fold: Fold, decision: Decision, record: Record | None) -> _Told:
+        def answer(fold: Fold, decision: Decision, record: Record | None) -> _Told[Begun]:
             fields = self._begun(task, fold, decision.found)
-            return _Told(fields, fold, record, is_paused=fold.paused_by_person)
+            told = _Told(Begun, fields, fold, record, None, fold.paused_by_person)
+            told.make_up(self._belief(task))
+            return told
 
-        def learn(told: _Told) -> None:
-            told.fields["changes"] = self._learn(task, told)
+        def learn(told: _Told[Begun]) -> None:
+            self._learn(task, told)
             if told.record is not None:
                 self._believe(task, told)
                 self._belief(task).claims[told.fields["step"]] = told.fields["claim"]
-            told.fields["hint"] = told.about() + told.fields["hint"]
 
         told = await self._write(
             task,
@@ -646,11 +674,11 @@ class Caller:
             answer,
             learn,
         )
-        place = told.pop("place")
-        if place is not None:
-            ending = await self._desk.ending_of(task, told["step"], place, told["revision"])
-            told["result"] = ending.body.get("result")
-        return Begun.model_validate(told)
+        place: Place | None = told.fields["place"]
+        if place is None:
+            return told.answer
+        ending = await self._desk.ending_of(task, told.answer.step, place, told.seq)
+        return told.answer.model_copy(update={"result": ending.body.get("result")})
 
     def _begun(self, task: str, fold: Fold, found: dict[str, Any]) -> JsonObject:
         known = fold.steps.get(found["step"])
@@ -694,35 +722,37 @@ class Caller:
             raise InvalidValue("options", "it must be a list of answers to choose from")
         request = AskRequest(question, tuple(options), step, expires_in_hours)
 
-        def answer(fold: Fold, decision: Decision, record: Record | None) -> _Told:
-            asked = answers.asked(fold, decision.found["question"], self._desk.clock())
-            return _Told(asked.model_dump(), fold, record)
+        def answer(fold: Fold, decision: Decision, record: Record | None) -> _Told[Asked]:
+            told = _Told(Asked, {}, fold, record)
+            told.answer = answers.asked(fold, decision.found["question"], self._desk.clock())
+            return told
 
         told = await self._write(
             task,
             lambda fold, context: decide_ask(fold, request, self._belief(task), context),
             answer,
-            lambda told: self._learn(task, told),
+            lambda told: self._meet(task, told),
         )
-        return Asked.model_validate(told)
+        return told.answer
 
     async def finish(self, task: str, outcome: str = "done", summary: str = "") -> Finished:
         """End the run (done, abandoned) or lay it down (paused, failed)."""
         self._memory.meet(task).last_save = None
 
-        def answer(fold: Fold, decision: Decision, record: Record | None) -> _Told:
-            return _Told(answers.finished(fold).model_dump(), fold, record)
+        def answer(fold: Fold, decision: Decision, record: Record | None) -> _Told[Finished]:
+            told = _Told(Finished, {}, fold, record)
+            told.answer = answers.finished(fold)
+            return told
 
-        fields = await self._write(
+        told = await self._write(
             task,
             lambda fold, context: decide_finish(fold, outcome, summary, context),
             answer,
-            lambda told: self._learn(task, told),
+            lambda told: self._meet(task, told),
         )
-        told = Finished.model_validate(fields)
-        if told.status in ("done", "abandoned"):
+        if told.answer.status in ("done", "abandoned"):
             await pruning.retain(self._desk, self._people, task)
-        return told
+        return told.answer
 
     # --- list_checkpoints, prune --------------------------------------------------------------
 

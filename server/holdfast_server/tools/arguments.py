@@ -57,20 +57,17 @@ def _no_name(_: Spec, __: str) -> str:
 def _problems(
     spec: Spec, arguments: Mapping[str, Any], right_name: Callable[[Spec, str], str]
 ) -> list[str]:
-    return [
-        *(
-            _unknown(spec, name, right_name(spec, name))
-            for name in arguments
-            if name not in spec.properties
-        ),
-        *(f"{name} is missing" for name in spec.required if name not in arguments),
-        *(
-            f"{name} {problem}"
-            for name, value in arguments.items()
-            if name in spec.properties
-            and (problem := problem_of(name, value, spec.properties[name]))
-        ),
+    known = spec.properties
+    unknown = [
+        _unknown(spec, name, right_name(spec, name)) for name in arguments if name not in known
     ]
+    missing = [f"{name} is missing" for name in spec.required if name not in arguments]
+    wrong = [
+        f"{name} {problem}"
+        for name, value in arguments.items()
+        if name in known and (problem := problem_of(name, value, known[name]))
+    ]
+    return unknown + missing + wrong
 
 
 def _unknown(spec: Spec, name: str, right: str) -> str:

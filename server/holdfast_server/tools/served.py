@@ -130,7 +130,6 @@ class ServedTool(Tool):
                 return Reply(in_words(error, hint))
             if isinstance(answer, InputRequiredResult):
                 return answer
-            self._callers.note_task(caller, getattr(answer, "task", ""))
             said = told(answer, arguments)
             text = encode(said).decode()
         except MCPError:
@@ -155,7 +154,7 @@ class ServedTool(Tool):
 
     async def _corrected(self, caller: Caller, arguments: dict[str, Any]) -> str:
         """Work out the call that was meant, looking at the tasks only if none was named."""
-        last = self._callers.last_task(caller)
+        last = caller.last_task
         open_tasks: list[str] = []
         if "task" in self._spec.required and not last:
             lines = await self._workspace.tasks()
@@ -171,7 +170,8 @@ class ServedTool(Tool):
     def _count(self, began: float, outcome: str, about: dict[str, Any]) -> None:
         seconds = time.perf_counter() - began
         self._metrics.called(self.name, outcome, seconds)
-        event(self.name, outcome=outcome, **about, ms=round(seconds * 1000, 2))
+        if is_observed():
+            event(self.name, outcome=outcome, **about, ms=round(seconds * 1000, 2))
 
 
 def _size(arguments: dict[str, Any]) -> int:

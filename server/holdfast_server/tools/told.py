@@ -25,6 +25,7 @@ from holdfast_storage.results import (
 
 Told = dict[str, Any]
 
+_PLAIN = frozenset({str, int, bool})
 # A result the agent sent a moment ago need not come back whole.
 _ECHOED_BYTES = 1000
 # All results of one page together; a page of one step has it whole.
@@ -42,7 +43,12 @@ class Telling:
 
     def of(self, answer: Answer) -> Told:
         """Choose from an answer's fields."""
-        told = {name: self._said(name, getattr(answer, name)) for name in self.always}
+        told = {
+            name: value
+            if type(value := getattr(answer, name)) in _PLAIN
+            else self._said(name, value)
+            for name in self.always
+        }
         for name, nothing in self.sometimes.items():
             if (value := getattr(answer, name)) != nothing:
                 told[name] = self._said(name, value)

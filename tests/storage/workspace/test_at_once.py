@@ -150,6 +150,20 @@ async def test_nobody_is_told_of_its_own_changes_in_the_same_write(
     assert (first.changes, second.changes) == ([], [])
 
 
+async def test_another_agents_changes_are_told_once_in_the_same_write(
+    slow: Workspace, disk: HeldDisk
+) -> None:
+    ann, bob = slow.caller("ann"), slow.caller("bob")
+    await ann.load(TASK)
+    await bob.load(TASK)
+    await bob.save(TASK, {"ceo": "Bea"})
+
+    first, second = await disk.in_one_write(slow, ann.mark(TASK, "s1"), ann.mark(TASK, "s2"))
+
+    assert [change.new for change in first.changes] == ["Bea"]
+    assert second.changes == []
+
+
 async def test_what_was_not_saved_is_in_nobodys_memory(slow: Workspace, disk: HeldDisk) -> None:
     ann, bob, cid = slow.caller("ann"), slow.caller("bob"), slow.caller("cid")
     first = await disk.held(ann.mark(TASK, "s1"))

@@ -275,6 +275,20 @@ async def test_another_agents_changes_are_told_once(place: Place) -> None:
     assert second.changes == []
 
 
+async def test_an_answer_without_changes_leaves_them_for_the_next(place: Place) -> None:
+    one, two = await place.open(), await place.open()
+    ann, bob = one.caller("ann"), two.caller("bob")
+    await ann.save("report", {"a": 1})
+    await bob.load("report")
+    await ann.save("report", {"a": 2})
+
+    await bob.ask("report", "Which chapter first?")
+    await bob.finish("report", "paused")
+    marked = await bob.mark("report", "one")
+
+    assert [(each.by, each.path, each.new) for each in marked.changes] == [("ann", "/state/a", 2)]
+
+
 async def test_ones_own_changes_are_no_news(workspace: Workspace) -> None:
     ann = workspace.caller("ann")
     await ann.save("report", {"a": 1})
