@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import marshal
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Generic, TypeVar
@@ -34,7 +35,7 @@ from holdfast_storage.core.errors import (
     RevisionNeeded,
     Unknown,
 )
-from holdfast_storage.core.fold import Changed, Fold
+from holdfast_storage.core.fold import Changed, Fold, changed_after
 from holdfast_storage.core.records import Place, Record
 from holdfast_storage.core.strict_json import JsonObject
 from holdfast_storage.core.times import stamp
@@ -85,7 +86,7 @@ class _Told(Generic[R]):
     answer: R = dataclasses.field(init=False)
     _belief: Belief | None = None
     _heard: int = 0
-    _changes: Sequence[Changed] = ()
+    _changes: deque[Changed] = dataclasses.field(init=False)
 
     def __post_init__(self, fold: Fold) -> None:
         self.run, self.seq, self.person_seq = fold.run, fold.seq, fold.person_seq
@@ -127,8 +128,8 @@ class _Told(Generic[R]):
         own = record.id if record is not None else ""
         return [
             changed
-            for changed in self._changes
-            if since < changed.seq <= self.seq and changed.id != own
+            for changed in changed_after(self._changes, since)
+            if changed.seq <= self.seq and changed.id != own
         ]
 
 
@@ -269,12 +270,13 @@ class Caller:
         # and would otherwise conflict with itself.
         async with self._memory.of(task).turn:
             base = await self._base_at(task, revision)
-            request = dataclasses.replace(
-                said,
-                state=dataclasses.replace(said.state, base=base),
-                refs=await self._refs.note(refs),
-            )
-            return await self._save_in_turn(task, request, revision, is_light=is_light)
+            if revision or refs != ():
+                said = dataclasses.replace(
+                    said,
+                    state=dataclasses.replace(said.state, base=base),
+                    refs=await self._refs.note(refs),
+                )
+            return await self._save_in_turn(task, said, revision, is_light=is_light)
 
     async def _save_in_turn(
         self, task: str, request: SaveRequest, revision: int, *, is_light: bool

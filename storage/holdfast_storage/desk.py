@@ -241,6 +241,7 @@ class Desk:
         learn: Callable[[T], object] = lambda answer: None,
         *,
         is_light: bool = False,
+        only_asks: bool = False,
     ) -> tuple[T, Record | None]:
         """Have it decided on everything there is; when it is durable, `learn` from the answer and give it."""
         if not self.folds.is_warm(task):
@@ -258,7 +259,7 @@ class Desk:
                 begins_anew=begins_anew,
             )
             try:
-                await self.engine.commit(task, operation, is_light=is_light)
+                await self.engine.commit(task, operation, is_light=is_light, only_asks=only_asks)
             except JournalReplaced:
                 self.folds.drop(task)
                 if last_try:
@@ -301,6 +302,7 @@ class Desk:
             lambda fold, decision, record: answer(fold),
             learn,
             is_light=is_light,
+            only_asks=True,
         )
         return found
 

@@ -135,8 +135,9 @@ class Brief(Answer):
     hint: str = ""
     current: bool = True
     chosen_because: str = ""
-    similar: list[str] = []
-    tasks: list[TaskLine] = []
+    # Not there in most: a list to begin with would be copied for each.
+    similar: list[str] = Field(default_factory=list[str])
+    tasks: list[TaskLine] = Field(default_factory=list[TaskLine])
 
 
 class CheckpointLine(Answer):

@@ -85,7 +85,9 @@ class DirectEngine:
             folder.close()
         self._workspace.close()
 
-    async def commit(self, task: str, operation: Operation, *, is_light: bool = False) -> None:
+    async def commit(
+        self, task: str, operation: Operation, *, is_light: bool = False, only_asks: bool = False
+    ) -> None:
         folder = self.folder(task)
         [refusal] = (is_light and folder.commit_at_once(operation)) or folder.commit([operation])
         if refusal:

@@ -115,9 +115,11 @@ class WatchedEngine(DirectEngine):
         super().__init__(root, disk, limits)
         self._ledger = ledger
 
-    async def commit(self, task: str, operation: Operation, *, is_light: bool = False) -> None:
+    async def commit(
+        self, task: str, operation: Operation, *, is_light: bool = False, only_asks: bool = False
+    ) -> None:
         watched = _Watched(operation, self._ledger)
-        await super().commit(task, watched, is_light=is_light)
+        await super().commit(task, watched, is_light=is_light, only_asks=only_asks)
 
     async def read(self, task: str, after: int) -> AsyncIterator[list[Entry]]:
         async for portion in super().read(task, after):

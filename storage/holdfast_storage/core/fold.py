@@ -7,9 +7,11 @@ finished steps cost a little memory each and the next step costs what the first 
 from __future__ import annotations
 
 from collections import OrderedDict, deque
+from collections.abc import Reversible
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from holdfast_storage.core.records import Place
@@ -97,6 +99,13 @@ class Changed(NamedTuple):
     path: str
     old: Any
     new: Any
+
+
+def changed_after(changes: Reversible[Changed], seq: int) -> list[Changed]:
+    """Give the changes after a seq: of hundreds that are remembered usually none, or the last few."""
+    found = list(takewhile(lambda changed: changed.seq > seq, reversed(changes)))
+    found.reverse()
+    return found
 
 
 @dataclass(slots=True)

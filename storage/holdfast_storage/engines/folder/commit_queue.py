@@ -74,6 +74,31 @@ class CommitQueue:
             # An error in it has this frame in its traceback: neither is to keep the other.
             del future
 
+    def is_answered_here(self, operation: Operation) -> bool:
+        """Let an operation that only asks be accepted at once, or raise why not.
+
+        It shares no flush with others and waits for none. False if it would have to wait for anything
+        else: for those who came before it, for another process, or to read on.
+        """
+        with self._mutex:
+            if self._is_draining:
+                return False
+            self._is_draining = True
+        try:
+            outcomes = self._commit_at_once(operation)
+        finally:
+            self._rest()
+        if outcomes and outcomes[0] is not None:
+            raise outcomes[0]
+        return bool(outcomes)
+
+    def _rest(self) -> None:
+        """Leave what came meanwhile to a thread."""
+        with self._mutex:
+            self._is_draining = goes_on = bool(self._waiting)
+        if goes_on:
+            self._workers.put(self._drain)
+
     def _commit_here(self) -> None:
         """Commit what came alone in the event loop's thread; anything else is for another one."""
         if len(self._waiting) > 1:
@@ -89,11 +114,8 @@ class CommitQueue:
             self._workers.put(self._drain)
             return
         self._note_time(began)
-        with self._mutex:
-            self._waiting.popleft()
-            self._is_draining = goes_on = bool(self._waiting)
-        if goes_on:
-            self._workers.put(self._drain)
+        self._waiting.popleft()
+        self._rest()
         _settle_all([(future, outcomes[0])])
 
     def _drain(self) -> None:

@@ -199,7 +199,9 @@ class FolderEngine:
 
     # --- the log ------------------------------------------------------------------------------
 
-    async def commit(self, task: str, operation: Operation, *, is_light: bool = False) -> None:
+    async def commit(
+        self, task: str, operation: Operation, *, is_light: bool = False, only_asks: bool = False
+    ) -> None:
         if self._is_closed:
             raise NotSaved("the workspace was closed")
         queue = self._queues.get(task)
@@ -210,7 +212,8 @@ class FolderEngine:
                 lambda one: self._with(self._task(task), lambda it: it.commit_at_once(one)),
                 self._limits.at_once_seconds,
             )
-        await queue.put(operation, is_light=is_light)
+        if not (is_light and only_asks and queue.is_answered_here(operation)):
+            await queue.put(operation, is_light=is_light)
 
     async def read(self, task: str, after: int) -> AsyncIterator[list[Entry]]:
         folder = self._task(task)

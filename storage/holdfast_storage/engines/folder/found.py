@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from holdfast_storage.engines.folder.limits import Limits
 
 Stamp = tuple[int, int, int, int]
+NO_FILE: Stamp = (0, 0, 0, 0)
 Removal = Literal["gone", "open", "changed"]
 
 

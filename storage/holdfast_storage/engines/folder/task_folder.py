@@ -28,7 +28,7 @@ from holdfast_storage.engines.folder.files import (
     reading,
     remove_abandoned,
 )
-from holdfast_storage.engines.folder.found import stamp_of
+from holdfast_storage.engines.folder.found import NO_FILE, stamp_of
 from holdfast_storage.engines.folder.history import History
 from holdfast_storage.engines.folder.journal import Journal
 from holdfast_storage.engines.folder.kept import Kept
@@ -94,7 +94,7 @@ class TaskFolder:
         self.journal.reached = reached
         self._views = Views(disk, weak, whole_path, limits)
         self._is_swept = False
-        self._loads_path = str(whole_path / names.LOADS)
+        self._loads_paths = [str(whole_path / name) for name in (names.LOADS, names.OLD_LOADS)]
         self._loads_read: tuple[Stamp | None, list[Mapping[str, Any]]] | None = None
         # Whoever remembers a journal that was replaced is told so until it has begun anew: those
         # who write and those who read each for themselves, for they do not share what they remember.
@@ -508,11 +508,16 @@ class TaskFolder:
         return list(known[1]) if known and is_same else None
 
     def _loads_stamp(self) -> Stamp | None:
-        # Whoever adds a line changes its size, whoever begins another its inode. That there is none
-        # tells nothing: it may never have been there, or have become the old one just now.
-        with suppress(OSError):
-            return stamp_of(self._disk.stat(self._loads_path, at=None))
-        return None
+        # Whoever adds a line changes its size, whoever begins another its inode. One that is not there
+        # may have become the old one just now; if that is not there either, nobody has resumed yet.
+        for path in self._loads_paths:
+            try:
+                return stamp_of(self._disk.stat(path, at=None))
+            except FileNotFoundError:
+                continue
+            except OSError:
+                return None
+        return NO_FILE
 
     @contextmanager
     def _saving(self) -> Generator[None, None, None]:

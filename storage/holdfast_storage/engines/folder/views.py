@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from holdfast_storage.core.errors import UnsafeFile
 from holdfast_storage.engines.base import Sighting
 from holdfast_storage.engines.folder.files import Disk, new_file, write_all
-from holdfast_storage.engines.folder.found import Finder, Found, Stamp, stamp_of
+from holdfast_storage.engines.folder.found import NO_FILE, Finder, Found, Stamp, stamp_of
 from holdfast_storage.engines.folder.names import EDITOR_FILES, VIEW, is_leftover, leftover_name
 from holdfast_storage.engines.folder.publishing import Publication
 
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from holdfast_storage.engines.folder.limits import Limits
     from holdfast_storage.engines.folder.task_folder import TaskFolder
-
-_MISSING: Stamp = (0, 0, 0, 0)
 
 
 class Views:
@@ -81,16 +79,17 @@ class Views:
         return False
 
     def _stamp_now(self) -> Stamp:
-        # Whatever the reason why it cannot be seen: looking closely will tell.
-        with suppress(OSError):
+        try:
             return stamp_of(self._disk.stat(self._paths[VIEW], at=None))
-        return _MISSING
+        except OSError:
+            # Whatever the reason why it cannot be seen: looking closely will tell.
+            return NO_FILE
 
     def rest(self) -> float:
         """Give how long the view should be left alone."""
         stamp = self._stamp_now()
-        self._notice_presence(stamp != _MISSING)
-        if stamp == _MISSING:
+        self._notice_presence(stamp != NO_FILE)
+        if stamp == NO_FILE:
             rest = self.must_stay_missing_seconds()
         else:
             rest = self._limits.young_view_seconds - self.finder.age_seconds(max(stamp[2:]))
@@ -158,7 +157,7 @@ class Views:
         is_there = bool(found) and found[-1].name == VIEW
         self._notice_presence(is_there)
         if not is_there:
-            self.seen_stamp = _MISSING
+            self.seen_stamp = NO_FILE
         return [
             Sighting(one.raw, one.mtime_ns, one.name, one)
             for one in found

@@ -73,6 +73,56 @@ async def test_a_light_operation_that_comes_alone_is_committed_in_the_loops_thre
     assert ids(task_folder(root))[-2:] == ["light", "heavy"]
 
 
+async def asked(engine: FolderEngine, *, known: int) -> Watched:
+    question = Watched(None, known)
+    await engine.commit("t", question, is_light=True, only_asks=True)
+    return question
+
+
+async def test_a_question_is_answered_in_the_loops_thread_from_the_first_on(root: Path) -> None:
+    engine = FolderEngine.open(root)
+    await committed(engine, "first", known=0)
+
+    question = await asked(engine, known=1)
+
+    await engine.close()
+    assert question.is_in_loop
+    assert question.accepted
+
+
+async def test_quick_answers_do_not_tell_that_the_disk_is_quick(root: Path) -> None:
+    engine = FolderEngine.open(root, at_once_seconds=PATIENT)
+    await committed(engine, "first", known=0)
+    for _ in range(20):
+        await asked(engine, known=1)
+
+    operation = await committed(engine, "second", known=1)
+
+    await engine.close()
+    assert not operation.is_in_loop
+
+
+async def test_a_question_waits_for_what_was_put_before_it(root: Path) -> None:
+    engine = await convinced(root)
+
+    before, question = await asyncio.gather(committed(engine, "a"), asked(engine, known=10))
+
+    await engine.close()
+    assert [entry.seq for entry in question.shown[-1]] == [11]
+    assert before.accepted
+
+
+async def test_a_question_that_is_refused_is_the_callers(root: Path) -> None:
+    engine = await convinced(root)
+
+    with pytest.raises(ValueError, match="refused"):
+        await engine.commit("t", Refusing(known=10), is_light=True, only_asks=True)
+    question = await asked(engine, known=10)
+
+    await engine.close()
+    assert question.is_in_loop
+
+
 async def test_light_operations_at_once_go_to_a_thread_and_share_a_flush(root: Path) -> None:
     disk = CountingDisk()
     engine = await convinced(root, disk)

@@ -457,6 +457,16 @@ def test_a_workspace_that_is_itself_a_link_is_refused(root: Path, tmp_path: Path
         FolderEngine.open(root)
 
 
+def test_that_nobody_has_resumed_is_known_at_a_look(root: Path) -> None:
+    folder, other = task_folder(root), task_folder(root)
+    commit(folder, "a")
+    folder.loads()
+
+    assert folder.loads_if_unchanged() == []
+    other.log_load({"by": "ann"})
+    assert folder.loads_if_unchanged() is None
+
+
 async def test_loads_that_became_old_meanwhile_are_found(root: Path) -> None:
     engine, other = FolderEngine.open(root), FolderEngine.open(root, loads_bytes=1000)
     await engine.commit("t", Recording(drafted("a")))
