@@ -151,9 +151,9 @@ def _is_the_newest(fold: Fold, request: SaveRequest, change: StateChange, body: 
     )
     if not same_name:
         return False
+    before, now = _to_compare(fold, change.value, change.touched)
     # What is not equal, which C can tell, is not the same.
-    before = fold.checkpoint_state
-    return change.value == before and strict_json.same(change.value, before)
+    return now == before and strict_json.same(now, before)
 
 
 def written(
@@ -175,10 +175,7 @@ def written(
         return full, encoded
     # Many small changes are not worth finding: each takes a path and the time to compare.
     most = _FEW_CHANGES + fold.full_bytes // _BYTES_PER_CHANGE
-    before, now = fold.checkpoint_state, state
-    if touched is not None and before is fold.state:
-        # A little merged into a lot costs what was merged.
-        before, now = _only(before, touched), _only(now, touched)
+    before, now = _to_compare(fold, state, touched)
     is_all_new = len(raw) > _LARGE_BYTES and delta.is_all_new(before, now)
     changes = None if is_all_new else delta.diff_unless_more(before, now, most)
     if changes is None:
@@ -190,6 +187,17 @@ def written(
     if fold.changes_bytes + size > _CHANGES_PER_FULL * fold.full_bytes:
         return full, encoded
     return {"from": fold.checkpoint, "changes": changes}, {"changes": raw_changes}
+
+
+def _to_compare(
+    fold: Fold, state: JsonObject, touched: Sequence[str] | None
+) -> tuple[JsonObject, JsonObject]:
+    """Give what of the newest checkpoint and of the state can differ."""
+    before = fold.checkpoint_state
+    if touched is None or before is not fold.state:
+        return before, state
+    # A little merged into a lot costs what was merged.
+    return _only(before, touched), _only(state, touched)
 
 
 def _only(state: JsonObject, keys: Sequence[str]) -> JsonObject:
