@@ -42,7 +42,7 @@ from holdfast_storage.core.times import stamp
 from holdfast_storage.desk import Author, Desk
 from holdfast_storage.people import People
 from holdfast_storage.refs import Refs
-from holdfast_storage.remembered import Memory
+from holdfast_storage.remembered import InLine, Memory
 from holdfast_storage.results import (
     Answer,
     Asked,
@@ -181,12 +181,17 @@ class Caller:
         decide: Callable[[Fold, Context], Decision],
         answer: Callable[[Fold, Decision, Record | None], _Told[R]],
         learn: Callable[[_Told[R]], object],
+        in_line: InLine,
         *,
         is_light: bool = True,
     ) -> _Told[R]:
         """Take people's edits in first, then commit, then have the view rendered."""
         ids.check_id("task", task)
+        await in_line.reached()
         await self._people.look(task)
+        await self._desk.warm(task)
+        # From here to the engine nothing is waited for: whoever comes next comes there after this one.
+        in_line.leave()
         told, record = await self._desk.commit(
             task, self._author, decide, answer, learn, is_light=is_light
         )
@@ -258,28 +263,38 @@ class Caller:
             len(raw) + len(rest) <= _LIGHT_BYTES
             and self._desk.state_bytes(task) <= _LIGHT_STATE_BYTES
         )
-        saving = asyncio.ensure_future(self._save(task, request, refs, revision, is_light))
+        saving = asyncio.ensure_future(
+            self._save(task, request, refs, revision, is_light, remembered.line_up())
+        )
         remembered.last_save = (asked, saving)
         saving.add_done_callback(_failed)  # or nobody might ever ask how it ended
         return await asyncio.shield(saving)
 
     async def _save(
-        self, task: str, said: SaveRequest, refs: Sequence[str], revision: int, is_light: bool
+        self,
+        task: str,
+        said: SaveRequest,
+        refs: Sequence[str],
+        revision: int,
+        is_light: bool,
+        in_line: InLine,
     ) -> Saved:
-        # One after the other, in the order they came: a save builds on what this caller said before,
-        # and would otherwise conflict with itself.
-        async with self._memory.of(task).turn:
-            base = await self._base_at(task, revision)
-            if revision or refs != ():
-                said = dataclasses.replace(
-                    said,
-                    state=dataclasses.replace(said.state, base=base),
-                    refs=await self._refs.note(refs),
-                )
-            return await self._save_in_turn(task, said, revision, is_light=is_light)
+        with in_line:
+            await in_line.reached()
+            # One is answered before the next begins: a save builds on what this caller said before,
+            # and would otherwise conflict with itself.
+            async with self._memory.of(task).turn:
+                base = await self._base_at(task, revision)
+                if revision or refs != ():
+                    said = dataclasses.replace(
+                        said,
+                        state=dataclasses.replace(said.state, base=base),
+                        refs=await self._refs.note(refs),
+                    )
+                return await self._save_in_turn(task, said, revision, in_line, is_light=is_light)
 
     async def _save_in_turn(
-        self, task: str, request: SaveRequest, revision: int, *, is_light: bool
+        self, task: str, request: SaveRequest, revision: int, in_line: InLine, *, is_light: bool
     ) -> Saved:
 
         def decide(fold: Fold, context: Context) -> Decision:
@@ -307,7 +322,7 @@ class Caller:
             self._learn(task, told)
             self._believe(task, told)
 
-        told = await self._write(task, decide, answer, learn, is_light=is_light)
+        told = await self._write(task, decide, answer, learn, in_line, is_light=is_light)
         return told.answer
 
     async def _base_at(self, task: str, revision: int) -> JsonObject | None:
@@ -375,7 +390,8 @@ class Caller:
             if not task:
                 return answers.to_choose_from(tasks)
         ids.check_id("task", task)
-        self._memory.meet(task)
+        with self._memory.meet(task).line_up() as in_line:
+            await in_line.reached()
         await self._desk.refresh_settings()
         await self._people.look(task)
         if checkpoint:
@@ -546,15 +562,28 @@ class Caller:
         remembered = self._memory.meet(task)
         remembered.last_save = None
         is_about_state = state is not None or append is not None
-        request = MarkRequest(
-            step,
-            result,
-            outcome,
-            StateRequest(_apart(state), append=_apart(append)) if is_about_state else _NO_STATE,
-            next,
-            await self._refs.note(refs) if refs != () else (),
-            claim,
-        )
+        with remembered.line_up() as in_line:
+            request = MarkRequest(
+                step,
+                result,
+                outcome,
+                StateRequest(_apart(state), append=_apart(append)) if is_about_state else _NO_STATE,
+                next,
+                await self._refs.note(refs) if refs != () else (),
+                claim,
+            )
+            told = await self._mark(task, request, in_line, is_about_state=is_about_state)
+        if told.record is not None:
+            return told.answer
+        place: Place = told.fields["place"]
+        first = (await self._desk.ending_of(task, step, place, told.seq)).body.get("result")
+        differs = not strict_json.same(first, result)
+        return told.answer.model_copy(update={"result": first, "differs": differs})
+
+    async def _mark(
+        self, task: str, request: MarkRequest, in_line: InLine, *, is_about_state: bool
+    ) -> _Told[Marked]:
+        remembered = self._memory.of(task)
 
         def decide(fold: Fold, context: Context) -> Decision:
             return decide_mark(fold, request, remembered.belief, context)
@@ -567,24 +596,20 @@ class Caller:
         def learn(told: _Told[Marked]) -> None:
             self._learn(task, told)
             self._believe(task, told)
-            remembered.belief.claims.pop(step, None)
+            remembered.belief.claims.pop(request.step, None)
 
         try:
             if is_about_state:
+                # First its place, then its turn: the other way round it would wait for a save that
+                # waits for it.
+                await in_line.reached()
                 # What it adds is part of what this caller said, and the next save builds on it.
                 async with remembered.turn:
-                    told = await self._write(task, decide, answer, learn, is_light=False)
-            else:
-                told = await self._write(task, decide, answer, learn)
+                    return await self._write(task, decide, answer, learn, in_line, is_light=False)
+            return await self._write(task, decide, answer, learn, in_line)
         except ClaimReplaced as error:
             await self._keep_refused(task, request, error)
             raise
-        if told.record is not None:
-            return told.answer
-        place: Place = told.fields["place"]
-        first = (await self._desk.ending_of(task, step, place, told.seq)).body.get("result")
-        differs = not strict_json.same(first, result)
-        return told.answer.model_copy(update={"result": first, "differs": differs})
 
     def _marked(
         self,
@@ -655,7 +680,8 @@ class Caller:
         self, task: str, step: str = "", *, claim: str = "", retry: bool = False
     ) -> Begun:
         """Ask for a step before its effect, so that a crash leaves a doubt and not a repetition."""
-        self._memory.meet(task).last_save = None
+        remembered = self._memory.meet(task)
+        remembered.last_save = None
         request = BeginRequest(step, claim, retry)
 
         def answer(fold: Fold, decision: Decision, record: Record | None) -> _Told[Begun]:
@@ -670,12 +696,14 @@ class Caller:
                 self._believe(task, told)
                 self._belief(task).claims[told.fields["step"]] = told.fields["claim"]
 
-        told = await self._write(
-            task,
-            lambda fold, context: decide_begin(fold, request, self._belief(task), context),
-            answer,
-            learn,
-        )
+        with remembered.line_up() as in_line:
+            told = await self._write(
+                task,
+                lambda fold, context: decide_begin(fold, request, self._belief(task), context),
+                answer,
+                learn,
+                in_line,
+            )
         place: Place | None = told.fields["place"]
         if place is None:
             return told.answer
@@ -719,7 +747,8 @@ class Caller:
         expires_in_hours: float = 0,
     ) -> Asked:
         """Ask a person; asked again, the answer if there is one."""
-        self._memory.meet(task).last_save = None
+        remembered = self._memory.meet(task)
+        remembered.last_save = None
         if isinstance(options, str):
             raise InvalidValue("options", "it must be a list of answers to choose from")
         request = AskRequest(question, tuple(options), step, expires_in_hours)
@@ -729,29 +758,34 @@ class Caller:
             told.answer = answers.asked(fold, decision.found["question"], self._desk.clock())
             return told
 
-        told = await self._write(
-            task,
-            lambda fold, context: decide_ask(fold, request, self._belief(task), context),
-            answer,
-            lambda told: self._meet(task, told),
-        )
+        with remembered.line_up() as in_line:
+            told = await self._write(
+                task,
+                lambda fold, context: decide_ask(fold, request, self._belief(task), context),
+                answer,
+                lambda told: self._meet(task, told),
+                in_line,
+            )
         return told.answer
 
     async def finish(self, task: str, outcome: str = "done", summary: str = "") -> Finished:
         """End the run (done, abandoned) or lay it down (paused, failed)."""
-        self._memory.meet(task).last_save = None
+        remembered = self._memory.meet(task)
+        remembered.last_save = None
 
         def answer(fold: Fold, decision: Decision, record: Record | None) -> _Told[Finished]:
             told = _Told(Finished, {}, fold, record)
             told.answer = answers.finished(fold)
             return told
 
-        told = await self._write(
-            task,
-            lambda fold, context: decide_finish(fold, outcome, summary, context),
-            answer,
-            lambda told: self._meet(task, told),
-        )
+        with remembered.line_up() as in_line:
+            told = await self._write(
+                task,
+                lambda fold, context: decide_finish(fold, outcome, summary, context),
+                answer,
+                lambda told: self._meet(task, told),
+                in_line,
+            )
         if told.answer.status in ("done", "abandoned"):
             await pruning.retain(self._desk, self._people, task)
         return told.answer
