@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 
     from holdfast_storage.engines.folder.progress import Reached
 
+# No summary is longer; what is, somebody else wrote.
+_MOST_BYTES = 2**13
+
 
 def write(disk: Disk, folder: int, task: str, reached: Reached, summary: Mapping[str, Any]) -> None:
     """Note a summary of the journal up to where it was read; lost in a power cut, it is made anew."""
@@ -110,7 +113,7 @@ def _noted(disk: Disk, tasks: int, name: str) -> Head | None:
     except OSError:
         return None
     try:
-        raw = disk.pread(fd, min(disk.fstat(fd).st_size, 1 << 20), 0)
+        raw = disk.pread(fd, _MOST_BYTES, 0)
     finally:
         disk.close(fd)
     try:
