@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from collections import OrderedDict
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from mcp.server.context import ServerRequestContext
 from mcp.server.mcpserver import Context
@@ -32,6 +33,7 @@ class Callers:
         # The one caller of a stdio process.
         self._alone: Caller | None = None
         self._known: OrderedDict[tuple[str, str], Caller] = OrderedDict()
+        self._last_task: WeakKeyDictionary[Caller, str] = WeakKeyDictionary()
 
     def of(self, context: AnyContext) -> Caller:
         """Give the caller; one without session or token of its own remembers nothing."""
@@ -59,6 +61,15 @@ class Callers:
                 self._known.popitem(last=False)
         self._known.move_to_end(key)
         return self._known[key]
+
+    def note_task(self, caller: Caller, task: str) -> None:
+        """Remember which task a caller was last told about."""
+        if task:
+            self._last_task[caller] = task
+
+    def last_task(self, caller: Caller) -> str:
+        """Give the task a caller was last told about."""
+        return self._last_task.get(caller, "")
 
 
 def _request_of(context: AnyContext) -> object:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import marshal
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Generic, TypeVar
@@ -35,7 +34,7 @@ from holdfast_storage.core.errors import (
     RevisionNeeded,
     Unknown,
 )
-from holdfast_storage.core.fold import Changed, Fold, changed_after
+from holdfast_storage.core.fold import Changed, Changes, Fold
 from holdfast_storage.core.records import Place, Record
 from holdfast_storage.core.strict_json import JsonObject
 from holdfast_storage.core.times import stamp
@@ -82,11 +81,8 @@ class _Told(Generic[R]):
     seq: int = 0
     believed: JsonObject | None = None
     person_seq: int = 0
-    # Made up while the disk writes, for what the caller had heard of then.
     answer: R = dataclasses.field(init=False)
-    _belief: Belief | None = None
-    _heard: int = 0
-    _changes: deque[Changed] = dataclasses.field(init=False)
+    _changes: Changes = dataclasses.field(init=False)
 
     def __post_init__(self, fold: Fold) -> None:
         self.run, self.seq, self.person_seq = fold.run, fold.seq, fold.person_seq
@@ -102,35 +98,27 @@ class _Told(Generic[R]):
         """What the fold remembered at that moment, without what the same write brought after it."""
         return (changed for changed in self._changes if changed.seq <= self.seq)
 
-    def make_up(self, belief: Belief) -> None:
-        """Make the answer for a caller that believes this, unless it is made and still holds."""
-        if self._belief is not belief or self._heard != belief.heard:
-            self.answer = self.form.model_validate(self.fields | self._news(belief))
-            self._belief, self._heard = belief, belief.heard
+    def tell(self) -> None:
+        """Make up an answer that has no changes in it."""
+        self.answer = self.form.model_validate(self.fields)
 
-    def _news(self, belief: Belief) -> JsonObject:
-        # Apart from the fold's own values: what a program does with its answer is no change to ours.
+    def tell_changes(self, belief: Belief) -> None:
+        """Make up an answer with the changes that somebody who believes this has to be told of."""
         unheard = self._unheard(belief)
+        # Apart from the fold's own values: what a program does with its answer is no change to ours.
         changes = _apart(changes_since(unheard, belief)) if unheard else []
         conflicts = self.fields.get("conflicts", ())
         about = hints.about(changes=changes, conflicts=conflicts, is_paused=self.is_paused)
-        return {"changes": changes, "hint": about + self.fields.get("hint", "")}
+        told = {"changes": changes, "hint": about + self.fields.get("hint", "")}
+        self.answer = self.form.model_validate(self.fields | told)
 
     def _unheard(self, belief: Belief) -> list[Changed]:
-        """Of the changes, the ones to be told of: a caller's own saves leave hundreds behind."""
-        record = self.record
-        if record is not None and record.opens:
-            return []  # it begins anew
-        since = max(belief.told, belief.met or self.seq)
+        """Of the changes, the ones that may have to be told: its own saves leave hundreds behind."""
+        since = max(belief.told, belief.met)
         if self.person_seq <= since:
             # People's changes are told again and again, others' once.
             since = max(since, belief.heard)
-        own = record.id if record is not None else ""
-        return [
-            changed
-            for changed in changed_after(self._changes, since)
-            if changed.seq <= self.seq and changed.id != own
-        ]
+        return [changed for changed in self._changes.after(since) if changed.seq <= self.seq]
 
 
 @dataclasses.dataclass(slots=True)
@@ -164,8 +152,7 @@ class Caller:
         self._core_only = core_only
         self._must_give_revision = must_give_revision
         self._memory = Memory()
-        # The task this caller last wrote to or loaded.
-        self.last_task = ""
+        self._last_task = ""
 
     @property
     def by(self) -> str:
@@ -190,20 +177,21 @@ class Caller:
         await in_line.reached()
         await self._people.look(task)
         await self._desk.warm(task)
+        self._last_task = task
         # From here to the engine nothing is waited for: whoever comes next comes there after this one.
         in_line.leave()
         told, record = await self._desk.commit(
             task, self._author, decide, answer, learn, is_light=is_light
         )
-        self.last_task = task
         if record is not None:
             self._people.touch(task)
         return told
 
     def _learn(self, task: str, told: _Told[R]) -> None:
-        """Remember what this caller was told of, with the answer that tells it."""
-        told.make_up(self._belief(task))
-        self._meet(task, told).heard = told.seq
+        """Tell this caller of the changes it has not heard of, and remember that it was told."""
+        belief = self._meet(task, told)
+        told.tell_changes(belief)
+        belief.heard = told.seq
 
     def _meet(self, task: str, told: _Told[R]) -> Belief:
         """Remember what this caller did, and that it was answered."""
@@ -314,9 +302,7 @@ class Caller:
                 "conflicts": _apart(answers.conflicts(change, fold, record)),
                 "warnings": self._warnings(fold, request.plan),
             }
-            told = _Told(Saved, fields, fold, record, change, fold.paused_by_person)
-            told.make_up(self._belief(task))
-            return told
+            return _Told(Saved, fields, fold, record, change, fold.paused_by_person)
 
         def learn(told: _Told[Saved]) -> None:
             self._learn(task, told)
@@ -397,13 +383,13 @@ class Caller:
         if checkpoint:
             if await self._desk.ask(task, lambda fold: fold.run) == 0:
                 return await self._not_found(task)
-            self.last_task = task
+            self._last_task = task
             return await self._look_at(task, checkpoint, path, max_tokens)
         more = {"chosen_because": chosen_because} if chosen_because else {}
         brief = await self._brief(task, path, max_tokens, more)
         if brief is None:
             return await self._not_found(task)
-        self.last_task = task
+        self._last_task = task
         self._people.touch_if_behind(task, brief["revision"])
         return Brief.model_validate(_apart(brief))
 
@@ -423,13 +409,14 @@ class Caller:
                 return None, None, None
             if noted is None and (first := self._to_note(task, fold)):
                 return None, None, first
+            belief = self._belief(task)
             brief = self._compose(
                 fold,
                 answers.part_of(fold.state, path),
                 path,
                 max_tokens,
                 refs=noted.statuses if noted else [],
-                changes=changes_since(fold.changes, self._belief(task)),
+                changes=changes_since(fold.changes.after(belief.told), belief),
                 resumes=sum(run == fold.run for run in runs),
                 more=more,
             )
@@ -506,13 +493,14 @@ class Caller:
                 max_tokens,
                 more={"current": kept.number == fold.checkpoint and not fold.is_closed},
             ),
+            is_light=False,
         )
         shown = {"checkpoint": kept.number, "label": kept.label, "saved_at": kept.at}
         return Brief.model_validate(_apart(brief | shown | {"saved_by": kept.by}))
 
     async def _choose(self) -> tuple[str, str, list[TaskLine]]:
-        if self.last_task:
-            return self.last_task, "the task you last touched", []
+        if self._last_task:
+            return self._last_task, "the task you last touched", []
         tasks = await listing.all_tasks(self._desk)
         active = [
             line for line in tasks if line.status in ("active", "waiting", "paused", "failed")
@@ -589,9 +577,7 @@ class Caller:
             return decide_mark(fold, request, remembered.belief, context)
 
         def answer(fold: Fold, decision: Decision, record: Record | None) -> _Told[Marked]:
-            told = self._marked(task, request, fold, decision, record)
-            told.make_up(remembered.belief)
-            return told
+            return self._marked(task, request, fold, decision, record)
 
         def learn(told: _Told[Marked]) -> None:
             self._learn(task, told)
@@ -686,9 +672,7 @@ class Caller:
 
         def answer(fold: Fold, decision: Decision, record: Record | None) -> _Told[Begun]:
             fields = self._begun(task, fold, decision.found)
-            told = _Told(Begun, fields, fold, record, None, fold.paused_by_person)
-            told.make_up(self._belief(task))
-            return told
+            return _Told(Begun, fields, fold, record, None, fold.paused_by_person)
 
         def learn(told: _Told[Begun]) -> None:
             self._learn(task, told)
@@ -754,16 +738,19 @@ class Caller:
         request = AskRequest(question, tuple(options), step, expires_in_hours)
 
         def answer(fold: Fold, decision: Decision, record: Record | None) -> _Told[Asked]:
-            told = _Told(Asked, {}, fold, record)
-            told.answer = answers.asked(fold, decision.found["question"], self._desk.clock())
-            return told
+            asked = answers.asked(fold, decision.found["question"], self._desk.clock())
+            return _Told(Asked, asked.model_dump(), fold, record)
+
+        def learn(told: _Told[Asked]) -> None:
+            self._meet(task, told)
+            told.tell()
 
         with remembered.line_up() as in_line:
             told = await self._write(
                 task,
                 lambda fold, context: decide_ask(fold, request, self._belief(task), context),
                 answer,
-                lambda told: self._meet(task, told),
+                learn,
                 in_line,
             )
         return told.answer
@@ -774,16 +761,18 @@ class Caller:
         remembered.last_save = None
 
         def answer(fold: Fold, decision: Decision, record: Record | None) -> _Told[Finished]:
-            told = _Told(Finished, {}, fold, record)
-            told.answer = answers.finished(fold)
-            return told
+            return _Told(Finished, answers.finished(fold).model_dump(), fold, record)
+
+        def learn(told: _Told[Finished]) -> None:
+            self._meet(task, told)
+            told.tell()
 
         with remembered.line_up() as in_line:
             told = await self._write(
                 task,
                 lambda fold, context: decide_finish(fold, outcome, summary, context),
                 answer,
-                lambda told: self._meet(task, told),
+                learn,
                 in_line,
             )
         if told.answer.status in ("done", "abandoned"):

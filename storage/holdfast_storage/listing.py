@@ -167,7 +167,7 @@ async def _steps(desk: Desk, task: str, status: str, limit: int, after: int) -> 
                 found.append((name, at_present, replace(fold.steps[name])))
         return found, 0, fold.seq
 
-    found, position, revision = await desk.ask(task, of)
+    found, position, revision = await desk.ask(task, of, is_light=False)
     lines = [
         StepLine(
             step=name,

@@ -329,7 +329,7 @@ class Workspace:
     async def course(self, task: str, *, points: int = 200) -> Course:
         """Say how the open run went: how many steps were done when, in at most so many points."""
         return await self._desk.ask(
-            ids.check_id("task", task), lambda fold: standing.course(fold, points)
+            ids.check_id("task", task), lambda fold: standing.course(fold, points), is_light=False
         )
 
     async def view(self, task: str) -> bytes:
@@ -352,7 +352,7 @@ class Workspace:
     async def state_at(self, task: str, checkpoint: int) -> dict[str, Any]:
         """Rebuild the state of any checkpoint that was not pruned (0: the state as it is now)."""
         if checkpoint == 0:
-            return await self._desk.ask(ids.check_id("task", task), _state_now)
+            return await self._desk.ask(ids.check_id("task", task), _state_now, is_light=False)
         history = await self._desk.fold_to(ids.check_id("task", task), history=True)
         require_task(history)
         kept = listing.find_checkpoint(history, checkpoint)

@@ -130,6 +130,7 @@ class ServedTool(Tool):
                 return Reply(in_words(error, hint))
             if isinstance(answer, InputRequiredResult):
                 return answer
+            self._callers.note_task(caller, getattr(answer, "task", ""))
             said = told(answer, arguments)
             text = encode(said).decode()
         except MCPError:
@@ -154,7 +155,7 @@ class ServedTool(Tool):
 
     async def _corrected(self, caller: Caller, arguments: dict[str, Any]) -> str:
         """Work out the call that was meant, looking at the tasks only if none was named."""
-        last = caller.last_task
+        last = self._callers.last_task(caller)
         open_tasks: list[str] = []
         if "task" in self._spec.required and not last:
             lines = await self._workspace.tasks()

@@ -253,7 +253,7 @@ def _forget_overwritten(fold: Fold, new: JsonObject) -> None:
 
 
 def _note(fold: Fold, record: Record, path: str, old: Any, new: Any) -> None:
-    fold.changes.append(Changed(record.seq, record.id, record.by, path, old, new))
+    fold.changes.add(Changed(record.seq, record.id, record.by, path, old, new))
     if is_person(record.by):
         fold.person_seq = max(fold.person_seq, record.seq)
     if record.op == "edit":

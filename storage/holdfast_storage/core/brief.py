@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Reversible, Sequence
+from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -13,7 +13,7 @@ from holdfast_storage.core.cuts import cut
 from holdfast_storage.core.decide.context import Belief
 from holdfast_storage.core.decide.steps import progress_of
 from holdfast_storage.core.delta import MISSING
-from holdfast_storage.core.fold import Changed, Conflict, Fold, Question, changed_after
+from holdfast_storage.core.fold import Changed, Conflict, Fold, Question
 from holdfast_storage.core.strict_json import JsonObject
 from holdfast_storage.core.times import stamp
 
@@ -188,9 +188,7 @@ def is_person(by: str) -> bool:
     return by == "human" or by.startswith("human:")
 
 
-def changes_since(
-    changes: Reversible[Changed], belief: Belief, limit: int = 20
-) -> list[JsonObject]:
+def changes_since(changes: Iterable[Changed], belief: Belief, limit: int = 20) -> list[JsonObject]:
     """List what others changed: people's changes until the next load, other agents' once."""
     met = max(belief.told, belief.met)
     if not met:
@@ -199,8 +197,8 @@ def changes_since(
     by_path: dict[str, Changed] = {}
     first: dict[str, Any] = {}
     own = belief.own
-    for changed in changed_after(changes, met):
-        if changed.id not in own and (changed.seq > heard or is_person(changed.by)):
+    for changed in [each for each in changes if each.seq > met and each.id not in own]:
+        if changed.seq > heard or is_person(changed.by):
             first.setdefault(changed.path, changed.old)
             by_path[changed.path] = changed
     return [

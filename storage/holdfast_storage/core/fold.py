@@ -7,7 +7,7 @@ finished steps cost a little memory each and the next step costs what the first 
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Reversible
+from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -101,11 +101,36 @@ class Changed(NamedTuple):
     new: Any
 
 
-def changed_after(changes: Reversible[Changed], seq: int) -> list[Changed]:
-    """Give the changes after a seq: of hundreds that are remembered usually none, or the last few."""
-    found = list(takewhile(lambda changed: changed.seq > seq, reversed(changes)))
-    found.reverse()
-    return found
+class Changes:
+    """The last changes to a task, in the order they were taken in."""
+
+    def __init__(self) -> None:
+        self._kept: deque[Changed] = deque(maxlen=CHANGES_KEPT)
+        # Where lines were swapped, a record is taken in after one with a higher seq.
+        self._is_in_order = True
+
+    def add(self, changed: Changed) -> None:
+        """Remember one more, and forget the first if there are too many."""
+        if self._kept and self._kept[-1].seq > changed.seq:
+            self._is_in_order = False
+        self._kept.append(changed)
+
+    def after(self, seq: int) -> list[Changed]:
+        """Give those of records after this one: of hundreds usually none, or the last few."""
+        if not self._is_in_order:
+            return [changed for changed in self._kept if changed.seq > seq]
+        found = list(takewhile(lambda changed: changed.seq > seq, reversed(self._kept)))
+        found.reverse()
+        return found
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def __iter__(self) -> Iterator[Changed]:
+        return iter(self._kept)
+
+    def __reversed__(self) -> Iterator[Changed]:
+        return reversed(self._kept)
 
 
 @dataclass(slots=True)
@@ -183,7 +208,7 @@ class Fold:
 
     questions: dict[str, Question] = field(default_factory=dict[str, Question])
     conflicts: dict[str, Conflict] = field(default_factory=dict[str, Conflict])
-    changes: deque[Changed] = field(default_factory=lambda: deque[Changed](maxlen=CHANGES_KEPT))
+    changes: Changes = field(default_factory=Changes)
     person_seq: int = 0  # of the newest change that a person made
     edits: dict[int, list[IngestedEdit]] = field(default_factory=dict[int, list[IngestedEdit]])
     edited_paths: dict[str, int] = field(default_factory=dict[str, int])  # path → mtime_ns

@@ -163,7 +163,7 @@ class Engine(Protocol):
         cannot be made durable, NotSaved is raised and no reader ever sees it acknowledged.
         A task exists from its first record on. `is_light` says that deciding takes next to no time
         and the record is small; whoever does not wait for the disk is then not kept waiting either.
-        `only_asks` says that there will be no record: such an operation waits for no disk at all.
+        `only_asks` says that there will be no record, and so no flush to be waited for.
         """
         ...
 

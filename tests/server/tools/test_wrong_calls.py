@@ -289,6 +289,18 @@ async def test_a_corrected_prune_only_looks_unless_told_otherwise(
             assert refused.call[1]["dry_run"] is True
 
 
+async def test_a_corrected_call_names_the_task_that_was_asked_for_and_is_not_there(
+    workspace: Workspace,
+) -> None:
+    await workspace.caller("another").save("alpha", {"a": 1})
+    async with connected(workspace) as agent:
+        await agent.call("load_checkpoint", task="beta")
+
+        refused = await agent.refusal("save_checkpoint", goal="g")
+
+    assert refused.call == ("save_checkpoint", {"task": "beta", "goal": "g"})
+
+
 async def test_of_several_steps_the_first_is_said_to_be_only_the_first(agent: Agent) -> None:
     refused = await agent.refusal("mark_step_done", task="t", steps=["s1", "s2", "s3"])
 

@@ -15,7 +15,7 @@ from tests.storage.core.stories import Story, started
 from holdfast_storage.core import delta
 from holdfast_storage.core.advance import advance
 from holdfast_storage.core.errors import HoldfastError
-from holdfast_storage.core.fold import Fold
+from holdfast_storage.core.fold import Changed, Changes, Fold
 from holdfast_storage.core.limits import Settings
 from holdfast_storage.core.records import DamagedLine, Draft, Place, Record, encode_line
 
@@ -780,6 +780,15 @@ def test_a_claim_that_nobody_keeps_leaves_a_doubt() -> None:
     assert fold.processes_at_work() == {agent.process}
 
 
+def test_changes_after_a_record_are_found_though_another_was_taken_in_late() -> None:
+    changes = Changes()
+    for seq in (1, 2, 4, 5, 3):
+        changes.add(Changed(seq, f"id-{seq}", "ann", "/next", "", f"n{seq}"))
+
+    assert [changed.seq for changed in changes.after(4)] == [5]
+    assert [changed.seq for changed in changes.after(2)] == [4, 5, 3]
+
+
 def test_changes_are_remembered_up_to_a_bound() -> None:
     story, agent = started()
 
@@ -787,7 +796,7 @@ def test_changes_are_remembered_up_to_a_bound() -> None:
         agent.save({"n": number})
 
     assert len(story.fold.changes) == 512
-    assert story.fold.changes[-1].new == 599
+    assert list(story.fold.changes)[-1].new == 599
 
 
 def test_the_newest_steps_are_remembered() -> None:

@@ -150,6 +150,28 @@ async def test_nobody_is_told_of_its_own_changes_in_the_same_write(
     assert (first.changes, second.changes) == ([], [])
 
 
+async def test_ones_own_pause_is_no_news_in_the_same_write(slow: Workspace, disk: HeldDisk) -> None:
+    ann = slow.caller("ann")
+    await ann.load(TASK)
+
+    _, marked = await disk.in_one_write(slow, ann.finish(TASK, "paused"), ann.mark(TASK, "s1"))
+
+    assert marked.changes == []
+
+
+async def test_a_change_between_two_calls_of_one_write_is_told(
+    slow: Workspace, disk: HeldDisk
+) -> None:
+    ann, bob = slow.caller("ann"), slow.caller("bob")
+    await ann.load(TASK)
+
+    _, _, marked = await disk.in_one_write(
+        slow, bob.ask(TASK, "Which?"), ann.save(TASK, {"ceo": "Bea"}), bob.mark(TASK, "s1")
+    )
+
+    assert [(change.by, change.new) for change in marked.changes] == [("ann", "Bea")]
+
+
 async def test_another_agents_changes_are_told_once_in_the_same_write(
     slow: Workspace, disk: HeldDisk
 ) -> None:

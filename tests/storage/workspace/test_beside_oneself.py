@@ -70,6 +70,20 @@ async def test_what_a_program_does_with_an_answer_is_no_change(workspace: Worksp
     assert (await ann.load(TASK)).state == {"list": [2]}
 
 
+async def test_what_a_program_does_with_a_persons_answer_is_no_change(
+    workspace: Workspace,
+) -> None:
+    ann = workspace.caller("ann")
+    await ann.save(TASK, {"list": [1]})
+    await ann.ask(TASK, "Which?")
+    await workspace.answer(TASK, {"pick": ["a"]})
+
+    asked = await ann.ask(TASK, "Which?")
+    asked.answer["pick"].append("mine")
+
+    assert (await workspace.caller("bob").ask(TASK, "Which?")).answer == {"pick": ["a"]}
+
+
 async def test_a_task_that_is_forgotten_twice_in_one_call_was_not_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

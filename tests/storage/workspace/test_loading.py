@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast_storage.core.errors import InvalidName, InvalidValue, Unavailable, Unknown
+from holdfast_storage.core.errors import InvalidName, InvalidValue, LoadFirst, Unavailable, Unknown
 from holdfast_storage.engines.folder.files import Disk
 
 if TYPE_CHECKING:
@@ -125,6 +125,16 @@ async def test_without_a_name_the_task_last_touched_is_loaded(workspace: Workspa
     brief = await ann.load()
 
     assert (brief.task, brief.chosen_because) == ("one", "the task you last touched")
+
+
+async def test_a_refused_call_has_touched_its_task(workspace: Workspace) -> None:
+    ann = workspace.caller("ann")
+    await workspace.caller("bob").save("two", {"n": 2})
+    await ann.save("one", {"n": 1})
+    with pytest.raises(LoadFirst):
+        await ann.save("two", {"n": 3})
+
+    assert (await ann.load()).task == "two"
 
 
 async def test_without_a_name_the_only_open_task_is_loaded(workspace: Workspace) -> None:

@@ -30,6 +30,7 @@ class CommitQueue:
     Handing an operation to a thread and back costs as much as a flush of 0.2 ms. So one that comes
     alone, and is light, is committed in the thread of the event loop, as long as the disk is quick
     and nobody else has the task's lock. As soon as several wait they go to a thread, together.
+    What only asks waits for no flush: if the one before it was quick, so is this one.
     """
 
     def __init__(
@@ -45,6 +46,8 @@ class CommitQueue:
         self._waiting: deque[_Waiting] = deque()
         self._is_draining = False
         self._quick_in_a_row = 0
+        # The last commit, or the last question, took less than the event loop can be held up for.
+        self._was_quick = False
 
     async def put(self, operation: Operation, *, is_light: bool = False) -> None:
         """Wait until the operation is accepted, or raise why not.
@@ -78,15 +81,18 @@ class CommitQueue:
         """Let an operation that only asks be accepted at once, or raise why not.
 
         It shares no flush with others and waits for none. False if it would have to wait for anything
-        else: for those who came before it, for another process, or to read on.
+        else: for those who came before it, for another process, to read on, or for a disk that was
+        slow the last time.
         """
         with self._mutex:
-            if self._is_draining:
+            if self._is_draining or not self._was_quick:
                 return False
             self._is_draining = True
+        began = perf_counter()
         try:
             outcomes = self._commit_at_once(operation)
         finally:
+            self._was_quick = perf_counter() - began < self._at_once_seconds
             self._rest()
         if outcomes and outcomes[0] is not None:
             raise outcomes[0]
@@ -139,8 +145,8 @@ class CommitQueue:
             return batch
 
     def _note_time(self, began: float) -> None:
-        is_quick = perf_counter() - began < self._at_once_seconds
-        self._quick_in_a_row = self._quick_in_a_row + 1 if is_quick else 0
+        self._was_quick = perf_counter() - began < self._at_once_seconds
+        self._quick_in_a_row = self._quick_in_a_row + 1 if self._was_quick else 0
 
 
 def _deliver(batch: list[_Waiting], outcomes: Sequence[BaseException | None]) -> None:

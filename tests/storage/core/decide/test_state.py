@@ -8,6 +8,7 @@ import pytest
 from tests.storage.core.stories import Story, started
 
 from holdfast_storage.core.errors import InvalidValue, LoadFirst, TooLarge, WouldDrop
+from holdfast_storage.core.fold import Changes
 from holdfast_storage.core.limits import Limits, Settings
 
 # --- merging -----------------------------------------------------------------------------------
@@ -223,7 +224,7 @@ def test_a_lost_value_names_who_wrote_the_one_above_or_below_it() -> None:
 def test_a_value_nobody_remembers_the_writer_of_is_the_last_writer_s() -> None:
     story, agent = started({"ceo": "Ann"})
     story.agent("bob").load().save({"ceo": "Bea"})
-    story.fold.changes.clear()
+    story.fold.changes = Changes()
 
     [lost] = agent.save({"ceo": "Cleo"}).body["conflicts"]
 

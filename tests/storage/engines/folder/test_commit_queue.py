@@ -79,15 +79,49 @@ async def asked(engine: FolderEngine, *, known: int) -> Watched:
     return question
 
 
-async def test_a_question_is_answered_in_the_loops_thread_from_the_first_on(root: Path) -> None:
-    engine = FolderEngine.open(root)
-    await committed(engine, "first", known=0)
+async def test_a_question_after_one_quick_commit_is_answered_in_the_loops_thread(
+    root: Path,
+) -> None:
+    engine = FolderEngine.open(root, at_once_seconds=PATIENT)
+    first = await committed(engine, "first", known=0)
 
     question = await asked(engine, known=1)
 
     await engine.close()
-    assert question.is_in_loop
+    assert (first.is_in_loop, question.is_in_loop) == (False, True)
     assert question.accepted
+
+
+async def test_a_question_to_a_slow_disk_is_left_to_a_thread(root: Path) -> None:
+    class Slow(Disk):
+        is_slow = False
+
+        def pread(self, fd: int, size: int, offset: int) -> bytes:
+            if self.is_slow:
+                time.sleep(0.02)
+            return super().pread(fd, size, offset)
+
+    disk = Slow()
+    engine = FolderEngine.open(root, disk=disk, at_once_seconds=0.01)
+    disk.is_slow = True
+    await committed(engine, "first", known=0)
+
+    threads = [(await asked(engine, known=1)).is_in_loop for _ in range(3)]
+
+    await engine.close()
+    assert threads == [False, False, False]
+
+
+async def test_whoever_asks_again_and_again_lets_others_work(root: Path) -> None:
+    engine = FolderEngine.open(root, at_once_seconds=PATIENT)
+    await committed(engine, "first", known=0)
+    others = asyncio.create_task(asyncio.sleep(0))
+
+    for _ in range(100):
+        await asked(engine, known=1)
+
+    assert others.done()
+    await engine.close()
 
 
 async def test_quick_answers_do_not_tell_that_the_disk_is_quick(root: Path) -> None:
