@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
+from weakref import WeakSet
 
 import pytest
 
@@ -19,6 +20,8 @@ from holdfast_storage.engines.folder.commit_queue import CommitQueue
 from holdfast_storage.engines.folder.files import Disk
 from holdfast_storage.engines.folder.progress import Reached
 from holdfast_storage.engines.folder.task_folder import TaskFolder
+from holdfast_storage.engines.folder.trash import Trash
+from holdfast_storage.engines.folder.workspace_folder import WorkspaceFolder
 from holdfast_storage.remembered import Remembered
 from holdfast_storage.workspace import Workspace
 
@@ -219,6 +222,37 @@ async def test_emptying_the_trash_does_not_look_at_what_is_young(root: Path) -> 
         assert len(await workspace.trash()) == 10
         await engine.empty_trash(-1)
         assert await workspace.trash() == []
+
+
+class FullTrash(Disk):
+    """Has names without end in the trash, of which it is counted how many somebody holds."""
+
+    def __init__(self) -> None:
+        self.most = 0
+
+    def folders(self, fd: int) -> Iterable[str]:
+        class Name(str):
+            __slots__ = ("__weakref__",)
+
+        held: WeakSet[Name] = WeakSet()
+        for number in range(1000):
+            held.add(name := Name(f"99990101T000000-task-{number:04}"))
+            yield name
+            del name
+            self.most = max(self.most, len(held))
+
+
+def test_a_days_trash_is_passed_over_one_by_one(tmp_path: Path) -> None:
+    """A list of it, made at the end of every run, let processes grow with what lay there."""
+    disk = FullTrash()
+    workspace = WorkspaceFolder(disk, tmp_path / ".holdfast")
+    workspace.prepare()
+    (tmp_path / ".holdfast/.trash").mkdir()
+
+    Trash(disk, workspace).empty(24 * 3600)
+
+    workspace.close()
+    assert 1 <= disk.most <= 2
 
 
 async def test_a_caller_forgets_the_tasks_met_least_recently_and_must_load_them_again(

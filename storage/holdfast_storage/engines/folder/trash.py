@@ -101,15 +101,13 @@ class Trash:
             with suppress(Unknown):
                 yield self._noted(name)
 
-    def _names(self) -> list[str]:
+    def _names(self) -> Iterator[str]:
+        """Name what lies there, one by one: a day's trash may be thousands."""
         root = self._workspace.root_folder()
         if root is None:
-            return []
-        try:
-            with opened_folder(self._disk, TRASH, at=root) as trash:
-                return list(self._disk.folders(trash))
-        except FileNotFoundError:
-            return []
+            return
+        with suppress(FileNotFoundError), opened_folder(self._disk, TRASH, at=root) as trash:
+            yield from self._disk.folders(trash)
 
     def taken(self, name: str) -> Taken:
         """Give one of them, or raise Unknown."""
@@ -148,8 +146,9 @@ class Trash:
         # to be looked at.
         before = _time_in_name(before_ns)
         with reading(TRASH):
-            for name in self._names():
-                if name[: len(before)] <= before and self._taken_ns(name) < before_ns:
+            old = [name for name in self._names() if name[: len(before)] <= before]
+            for name in old:
+                if self._taken_ns(name) < before_ns:
                     self.remove(name)
 
     def _taken_ns(self, name: str) -> int:
