@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _LARGEST = 256
 # So many quick commits in a row show that the next one will be quick as well.
 _CONVINCING = 8
+# After so many commits in the event loop's thread timers and sockets are looked at in any case.
+_TURNS_IN_A_ROW = 16
 
 _Waiting = tuple["Operation", "asyncio.Future[None]", asyncio.AbstractEventLoop]
 
@@ -46,6 +48,7 @@ class CommitQueue:
         self._waiting: deque[_Waiting] = deque()
         self._is_draining = False
         self._quick_in_a_row = 0
+        self._turns_taken = 0
         # The last commit, or the last question, took less than the event loop can be held up for.
         self._was_quick = False
 
@@ -62,8 +65,9 @@ class CommitQueue:
             self._is_draining = True
         if begins and is_light and self._quick_in_a_row >= _CONVINCING:
             try:
-                # Not now: what others are about to put belongs into the same flush.
-                await asyncio.sleep(0)
+                if self._is_somebodys_turn(loop):
+                    # Not now: what others are about to put belongs into the same flush.
+                    await asyncio.sleep(0)
             except BaseException:
                 # Cancelled: whoever waited is gone, and the operation goes on.
                 self._workers.put(self._drain)
@@ -76,6 +80,12 @@ class CommitQueue:
         finally:
             # An error in it has this frame in its traceback: neither is to keep the other.
             del future
+
+    def _is_somebodys_turn(self, loop: asyncio.AbstractEventLoop) -> bool:
+        """Say whether others are about to run; at times they are to be let, whoever they are."""
+        self._turns_taken = (self._turns_taken + 1) % _TURNS_IN_A_ROW
+        # Asyncio does not tell who is ready, but its own loop lets it be seen.
+        return self._turns_taken == 0 or bool(getattr(loop, "_ready", True))
 
     def is_answered_here(self, operation: Operation) -> bool:
         """Let an operation that only asks be accepted at once, or raise why not.

@@ -157,6 +157,17 @@ async def test_a_question_that_is_refused_is_the_callers(root: Path) -> None:
     assert question.is_in_loop
 
 
+async def test_whoever_commits_again_and_again_lets_timers_run(root: Path) -> None:
+    engine = await convinced(root)
+    alarm = asyncio.create_task(asyncio.sleep(0.001))
+
+    for number in range(100):
+        await committed(engine, f"{number}", known=10 + number)
+
+    assert alarm.done()
+    await engine.close()
+
+
 async def test_light_operations_at_once_go_to_a_thread_and_share_a_flush(root: Path) -> None:
     disk = CountingDisk()
     engine = await convinced(root, disk)
