@@ -161,6 +161,10 @@ def schema_of(answer: type[Answer]) -> dict[str, Any]:
         if telling := _BY_NAME.get(name):
             kinds[name] = _chosen(kind, telling)
     whole: dict[str, Any] = _in_place(chosen, kinds)
+    if answer is Marked:
+        # Clients hold each answer against this, step for step: what load_checkpoint spells out is
+        # only named here.
+        whole["properties"]["progress"] = {"type": "object"}
     return whole
 
 
