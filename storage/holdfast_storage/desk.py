@@ -39,7 +39,10 @@ Decide = Callable[[Fold, Context], Decision]
 # Made up from the task as it is right after this record, before it is known to be durable.
 AnswerWith = Callable[[Fold, Decision, Record | None], T]
 
-_FOLDS_KEPT = 64
+_FOLDS_KEPT = 256
+# And no more than this of states and steps, for about so much a step; one stays however large it is.
+_FOLDS_BYTES = 64 * 2**20
+_STEP_BYTES = 500
 # How often something is looked for anew that prune moves while we look.
 _TRIES = 5
 
@@ -81,6 +84,14 @@ class Folds:
             known = self._folds.get(fold.task)
             if self.drops == drops and (known is None or known.seq < fold.seq):
                 self._folds[fold.task] = fold
+                self._folds.move_to_end(fold.task)
+                self._make_room()
+
+    def _make_room(self) -> None:
+        """Give up the least recently used ones; that a task was read is when to ask how large all are."""
+        weight = sum(map(_weight, self._folds.values()))
+        while len(self._folds) > 1 and (len(self._folds) > _FOLDS_KEPT or weight > _FOLDS_BYTES):
+            weight -= _weight(self._folds.popitem(last=False)[1])
 
     def state_bytes(self, task: str) -> int:
         """Give about how large a task's state is; one that is not known may be of any size."""
@@ -97,6 +108,10 @@ class Folds:
         with self._lock:
             self._folds.pop(task, None)
             self.drops += 1
+
+
+def _weight(fold: Fold) -> int:
+    return fold.state_bytes + len(fold.steps) * _STEP_BYTES
 
 
 class _Operation(Foreseeing, Generic[T]):
