@@ -130,7 +130,7 @@ class Changes:
         return iter(self._kept)
 
     def __reversed__(self) -> Iterator[Changed]:
-        return reversed(self._kept)
+        yield from reversed(self._kept)
 
 
 @dataclass(slots=True)
