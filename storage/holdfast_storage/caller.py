@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import marshal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Generic, TypeVar
 
@@ -41,7 +41,7 @@ from holdfast_storage.core.times import stamp
 from holdfast_storage.desk import Author, Desk
 from holdfast_storage.people import People
 from holdfast_storage.refs import Refs
-from holdfast_storage.remembered import InLine, Memory
+from holdfast_storage.remembered import Memory
 from holdfast_storage.results import (
     Answer,
     Asked,
@@ -74,29 +74,35 @@ class _Told(Generic[R]):
     form: type[R]
     fields: JsonObject
     fold: dataclasses.InitVar[Fold]
+    belief: dataclasses.InitVar[Belief]
     record: Record | None
     change: StateChange | None = None
     is_paused: bool = False
     run: int = 0
     seq: int = 0
     believed: JsonObject | None = None
-    person_seq: int = 0
     answer: R = dataclasses.field(init=False)
-    _changes: Changes = dataclasses.field(init=False)
+    # What the caller may have to be told of, taken now: what the same write brings after it may push
+    # it out of the fold's memory, and the caller will at most have heard of more by then.
+    _unheard: list[Changed] = dataclasses.field(init=False)
+    _remembered: Changes = dataclasses.field(init=False)
 
-    def __post_init__(self, fold: Fold) -> None:
-        self.run, self.seq, self.person_seq = fold.run, fold.seq, fold.person_seq
+    def __post_init__(self, fold: Fold, belief: Belief) -> None:
+        self.run, self.seq = fold.run, fold.seq
         if self.change is not None:
             is_so = self.change.believed is self.change.value and self.record is not None
             # The very same object, if it came about as said: the next save need not compare the two.
             self.believed = fold.state if is_so else self.change.believed
-        # Not a copy: whoever opens a run begins another list, and to this one others only add.
-        self._changes = fold.changes
+        since = max(belief.told, belief.met)
+        if fold.person_seq <= since:
+            # People's changes are told again and again, others' once: its own leave hundreds behind.
+            since = max(since, belief.heard)
+        self._unheard = fold.changes.after(since)
+        self._remembered = fold.changes
 
-    @property
-    def changes(self) -> Iterator[Changed]:
-        """What the fold remembered at that moment, without what the same write brought after it."""
-        return (changed for changed in self._changes if changed.seq <= self.seq)
+    def remembered_of(self, ids: Iterable[str]) -> set[str]:
+        """Give those of these records of whose changes the fold could still be asked."""
+        return {changed.id for changed in self._remembered}.intersection(ids)
 
     def tell(self) -> None:
         """Make up an answer that has no changes in it."""
@@ -104,21 +110,12 @@ class _Told(Generic[R]):
 
     def tell_changes(self, belief: Belief) -> None:
         """Make up an answer with the changes that somebody who believes this has to be told of."""
-        unheard = self._unheard(belief)
         # Apart from the fold's own values: what a program does with its answer is no change to ours.
-        changes = _apart(changes_since(unheard, belief)) if unheard else []
+        changes = _apart(changes_since(self._unheard, belief)) if self._unheard else []
         conflicts = self.fields.get("conflicts", ())
         about = hints.about(changes=changes, conflicts=conflicts, is_paused=self.is_paused)
         told = {"changes": changes, "hint": about + self.fields.get("hint", "")}
         self.answer = self.form.model_validate(self.fields | told)
-
-    def _unheard(self, belief: Belief) -> list[Changed]:
-        """Of the changes, the ones that may have to be told: its own saves leave hundreds behind."""
-        since = max(belief.told, belief.met)
-        if self.person_seq <= since:
-            # People's changes are told again and again, others' once.
-            since = max(since, belief.heard)
-        return [changed for changed in self._changes.after(since) if changed.seq <= self.seq]
 
 
 @dataclasses.dataclass(slots=True)
@@ -168,21 +165,21 @@ class Caller:
         decide: Callable[[Fold, Context], Decision],
         answer: Callable[[Fold, Decision, Record | None], _Told[R]],
         learn: Callable[[_Told[R]], object],
-        in_line: InLine,
         *,
         is_light: bool = True,
     ) -> _Told[R]:
         """Take people's edits in first, then commit, then have the view rendered."""
         ids.check_id("task", task)
-        await in_line.reached()
         await self._people.look(task)
-        await self._desk.warm(task)
-        self._last_task = task
-        # From here to the engine nothing is waited for: whoever comes next comes there after this one.
-        in_line.leave()
-        told, record = await self._desk.commit(
-            task, self._author, decide, answer, learn, is_light=is_light
-        )
+        before, self._last_task = self._last_task, task
+        try:
+            told, record = await self._desk.commit(
+                task, self._author, decide, answer, learn, is_light=is_light
+            )
+        except Unknown:
+            # There is no such task: it was not touched, but mistaken for another.
+            self._last_task = before
+            raise
         if record is not None:
             self._people.touch(task)
         return told
@@ -200,7 +197,7 @@ class Caller:
             belief.own.add(record.id)
             if len(belief.own) > _OWN_KEPT:
                 # Only of what the fold still remembers is it asked whose it was.
-                belief.own &= {changed.id for changed in told.changes}
+                belief.own = told.remembered_of(belief.own)
             if record.opens:
                 self._memory.of(task).belief = belief = Belief(
                     run=told.run, own={record.id}, claims=belief.claims, state={}
@@ -251,38 +248,28 @@ class Caller:
             len(raw) + len(rest) <= _LIGHT_BYTES
             and self._desk.state_bytes(task) <= _LIGHT_STATE_BYTES
         )
-        saving = asyncio.ensure_future(
-            self._save(task, request, refs, revision, is_light, remembered.line_up())
-        )
+        saving = asyncio.ensure_future(self._save(task, request, refs, revision, is_light))
         remembered.last_save = (asked, saving)
         saving.add_done_callback(_failed)  # or nobody might ever ask how it ended
         return await asyncio.shield(saving)
 
     async def _save(
-        self,
-        task: str,
-        said: SaveRequest,
-        refs: Sequence[str],
-        revision: int,
-        is_light: bool,
-        in_line: InLine,
+        self, task: str, said: SaveRequest, refs: Sequence[str], revision: int, is_light: bool
     ) -> Saved:
-        with in_line:
-            await in_line.reached()
-            # One is answered before the next begins: a save builds on what this caller said before,
-            # and would otherwise conflict with itself.
-            async with self._memory.of(task).turn:
-                base = await self._base_at(task, revision)
-                if revision or refs != ():
-                    said = dataclasses.replace(
-                        said,
-                        state=dataclasses.replace(said.state, base=base),
-                        refs=await self._refs.note(refs),
-                    )
-                return await self._save_in_turn(task, said, revision, in_line, is_light=is_light)
+        # One after the other, in the order they came: a save builds on what this caller said before,
+        # and would otherwise conflict with itself.
+        async with self._memory.of(task).turn:
+            base = await self._base_at(task, revision)
+            if revision or refs != ():
+                said = dataclasses.replace(
+                    said,
+                    state=dataclasses.replace(said.state, base=base),
+                    refs=await self._refs.note(refs),
+                )
+            return await self._save_in_turn(task, said, revision, is_light=is_light)
 
     async def _save_in_turn(
-        self, task: str, request: SaveRequest, revision: int, in_line: InLine, *, is_light: bool
+        self, task: str, request: SaveRequest, revision: int, *, is_light: bool
     ) -> Saved:
 
         def decide(fold: Fold, context: Context) -> Decision:
@@ -302,13 +289,15 @@ class Caller:
                 "conflicts": _apart(answers.conflicts(change, fold, record)),
                 "warnings": self._warnings(fold, request.plan),
             }
-            return _Told(Saved, fields, fold, record, change, fold.paused_by_person)
+            return _Told(
+                Saved, fields, fold, self._belief(task), record, change, fold.paused_by_person
+            )
 
         def learn(told: _Told[Saved]) -> None:
             self._learn(task, told)
             self._believe(task, told)
 
-        told = await self._write(task, decide, answer, learn, in_line, is_light=is_light)
+        told = await self._write(task, decide, answer, learn, is_light=is_light)
         return told.answer
 
     async def _base_at(self, task: str, revision: int) -> JsonObject | None:
@@ -376,8 +365,7 @@ class Caller:
             if not task:
                 return answers.to_choose_from(tasks)
         ids.check_id("task", task)
-        with self._memory.meet(task).line_up() as in_line:
-            await in_line.reached()
+        self._memory.meet(task)
         await self._desk.refresh_settings()
         await self._people.look(task)
         if checkpoint:
@@ -550,28 +538,15 @@ class Caller:
         remembered = self._memory.meet(task)
         remembered.last_save = None
         is_about_state = state is not None or append is not None
-        with remembered.line_up() as in_line:
-            request = MarkRequest(
-                step,
-                result,
-                outcome,
-                StateRequest(_apart(state), append=_apart(append)) if is_about_state else _NO_STATE,
-                next,
-                await self._refs.note(refs) if refs != () else (),
-                claim,
-            )
-            told = await self._mark(task, request, in_line, is_about_state=is_about_state)
-        if told.record is not None:
-            return told.answer
-        place: Place = told.fields["place"]
-        first = (await self._desk.ending_of(task, step, place, told.seq)).body.get("result")
-        differs = not strict_json.same(first, result)
-        return told.answer.model_copy(update={"result": first, "differs": differs})
-
-    async def _mark(
-        self, task: str, request: MarkRequest, in_line: InLine, *, is_about_state: bool
-    ) -> _Told[Marked]:
-        remembered = self._memory.of(task)
+        request = MarkRequest(
+            step,
+            result,
+            outcome,
+            StateRequest(_apart(state), append=_apart(append)) if is_about_state else _NO_STATE,
+            next,
+            await self._refs.note(refs) if refs != () else (),
+            claim,
+        )
 
         def decide(fold: Fold, context: Context) -> Decision:
             return decide_mark(fold, request, remembered.belief, context)
@@ -582,20 +557,24 @@ class Caller:
         def learn(told: _Told[Marked]) -> None:
             self._learn(task, told)
             self._believe(task, told)
-            remembered.belief.claims.pop(request.step, None)
+            remembered.belief.claims.pop(step, None)
 
         try:
             if is_about_state:
-                # First its place, then its turn: the other way round it would wait for a save that
-                # waits for it.
-                await in_line.reached()
                 # What it adds is part of what this caller said, and the next save builds on it.
                 async with remembered.turn:
-                    return await self._write(task, decide, answer, learn, in_line, is_light=False)
-            return await self._write(task, decide, answer, learn, in_line)
+                    told = await self._write(task, decide, answer, learn, is_light=False)
+            else:
+                told = await self._write(task, decide, answer, learn)
         except ClaimReplaced as error:
             await self._keep_refused(task, request, error)
             raise
+        if told.record is not None:
+            return told.answer
+        place: Place = told.fields["place"]
+        first = (await self._desk.ending_of(task, step, place, told.seq)).body.get("result")
+        differs = not strict_json.same(first, result)
+        return told.answer.model_copy(update={"result": first, "differs": differs})
 
     def _marked(
         self,
@@ -627,7 +606,9 @@ class Caller:
             "hint": hint,
             "place": decision.found.get("already"),
         }
-        return _Told(Marked, fields, fold, record, change, fold.paused_by_person)
+        return _Told(
+            Marked, fields, fold, self._belief(task), record, change, fold.paused_by_person
+        )
 
     def _next_step(self, fold: Fold) -> str:
         # After damage whatever is pending is in doubt, and nothing is to be begun unseen.
@@ -666,13 +647,14 @@ class Caller:
         self, task: str, step: str = "", *, claim: str = "", retry: bool = False
     ) -> Begun:
         """Ask for a step before its effect, so that a crash leaves a doubt and not a repetition."""
-        remembered = self._memory.meet(task)
-        remembered.last_save = None
+        self._memory.meet(task).last_save = None
         request = BeginRequest(step, claim, retry)
 
         def answer(fold: Fold, decision: Decision, record: Record | None) -> _Told[Begun]:
             fields = self._begun(task, fold, decision.found)
-            return _Told(Begun, fields, fold, record, None, fold.paused_by_person)
+            return _Told(
+                Begun, fields, fold, self._belief(task), record, None, fold.paused_by_person
+            )
 
         def learn(told: _Told[Begun]) -> None:
             self._learn(task, told)
@@ -680,14 +662,12 @@ class Caller:
                 self._believe(task, told)
                 self._belief(task).claims[told.fields["step"]] = told.fields["claim"]
 
-        with remembered.line_up() as in_line:
-            told = await self._write(
-                task,
-                lambda fold, context: decide_begin(fold, request, self._belief(task), context),
-                answer,
-                learn,
-                in_line,
-            )
+        told = await self._write(
+            task,
+            lambda fold, context: decide_begin(fold, request, self._belief(task), context),
+            answer,
+            learn,
+        )
         place: Place | None = told.fields["place"]
         if place is None:
             return told.answer
@@ -731,50 +711,46 @@ class Caller:
         expires_in_hours: float = 0,
     ) -> Asked:
         """Ask a person; asked again, the answer if there is one."""
-        remembered = self._memory.meet(task)
-        remembered.last_save = None
+        self._memory.meet(task).last_save = None
         if isinstance(options, str):
             raise InvalidValue("options", "it must be a list of answers to choose from")
         request = AskRequest(question, tuple(options), step, expires_in_hours)
 
         def answer(fold: Fold, decision: Decision, record: Record | None) -> _Told[Asked]:
             asked = answers.asked(fold, decision.found["question"], self._desk.clock())
-            return _Told(Asked, asked.model_dump(), fold, record)
+            return _Told(Asked, asked.model_dump(), fold, self._belief(task), record)
 
         def learn(told: _Told[Asked]) -> None:
             self._meet(task, told)
             told.tell()
 
-        with remembered.line_up() as in_line:
-            told = await self._write(
-                task,
-                lambda fold, context: decide_ask(fold, request, self._belief(task), context),
-                answer,
-                learn,
-                in_line,
-            )
+        told = await self._write(
+            task,
+            lambda fold, context: decide_ask(fold, request, self._belief(task), context),
+            answer,
+            learn,
+        )
         return told.answer
 
     async def finish(self, task: str, outcome: str = "done", summary: str = "") -> Finished:
         """End the run (done, abandoned) or lay it down (paused, failed)."""
-        remembered = self._memory.meet(task)
-        remembered.last_save = None
+        self._memory.meet(task).last_save = None
 
         def answer(fold: Fold, decision: Decision, record: Record | None) -> _Told[Finished]:
-            return _Told(Finished, answers.finished(fold).model_dump(), fold, record)
+            return _Told(
+                Finished, answers.finished(fold).model_dump(), fold, self._belief(task), record
+            )
 
         def learn(told: _Told[Finished]) -> None:
             self._meet(task, told)
             told.tell()
 
-        with remembered.line_up() as in_line:
-            told = await self._write(
-                task,
-                lambda fold, context: decide_finish(fold, outcome, summary, context),
-                answer,
-                learn,
-                in_line,
-            )
+        told = await self._write(
+            task,
+            lambda fold, context: decide_finish(fold, outcome, summary, context),
+            answer,
+            learn,
+        )
         if told.answer.status in ("done", "abandoned"):
             await pruning.retain(self._desk, self._people, task)
         return told.answer

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import takewhile
+from itertools import islice, takewhile
 from threading import Lock
 from typing import Any, Generic, TypeVar
 
@@ -39,10 +39,9 @@ Decide = Callable[[Fold, Context], Decision]
 # Made up from the task as it is right after this record, before it is known to be durable.
 AnswerWith = Callable[[Fold, Decision, Record | None], T]
 
-_FOLDS_KEPT = 256
-# And no more than this of states and steps, for about so much a step; one stays however large it is.
-_FOLDS_BYTES = 64 * 2**20
-_STEP_BYTES = 500
+# These stay however large they are, and so many more that are small.
+_FOLDS_KEPT, _SMALL_FOLDS_KEPT = 64, 192
+_SMALL_BYTES, _STEP_BYTES = 2**20, 500
 # How often something is looked for anew that prune moves while we look.
 _TRIES = 5
 
@@ -70,9 +69,8 @@ class Folds:
             if fold is None:
                 # Not by setdefault: an empty fold for each question costs more than the question.
                 fold = self._folds[task] = Fold(task)
+                self._make_room()
             self._folds.move_to_end(task)
-            while len(self._folds) > _FOLDS_KEPT:
-                self._folds.popitem(last=False)
             return fold
 
     def put(self, fold: Fold, drops: int) -> None:
@@ -88,10 +86,13 @@ class Folds:
                 self._make_room()
 
     def _make_room(self) -> None:
-        """Give up the least recently used ones; that a task was read is when to ask how large all are."""
-        weight = sum(map(_weight, self._folds.values()))
-        while len(self._folds) > 1 and (len(self._folds) > _FOLDS_KEPT or weight > _FOLDS_BYTES):
-            weight -= _weight(self._folds.popitem(last=False)[1])
+        """Give up the least recently used ones, the large before the small."""
+        while len(self._folds) > _FOLDS_KEPT + _SMALL_FOLDS_KEPT:
+            self._folds.popitem(last=False)
+        out_of_use = len(self._folds) - _FOLDS_KEPT
+        for fold in list(islice(self._folds.values(), max(0, out_of_use))):
+            if not _is_small(fold):
+                del self._folds[fold.task]
 
     def state_bytes(self, task: str) -> int:
         """Give about how large a task's state is; one that is not known may be of any size."""
@@ -110,8 +111,10 @@ class Folds:
             self.drops += 1
 
 
-def _weight(fold: Fold) -> int:
-    return fold.state_bytes + len(fold.steps) * _STEP_BYTES
+def _is_small(fold: Fold) -> bool:
+    """Say whether a fold can be kept for nothing; each change it remembers may hold a whole state."""
+    states = fold.state_bytes * (1 + len(fold.changes))
+    return states + len(fold.steps) * _STEP_BYTES <= _SMALL_BYTES
 
 
 class _Operation(Foreseeing, Generic[T]):

@@ -16,7 +16,7 @@ import pytest
 from holdfast_storage import listing
 from holdfast_storage.core import strict_json, view
 from holdfast_storage.core.errors import HoldfastError, LoadFirst
-from holdfast_storage.core.fold import Fold
+from holdfast_storage.core.fold import Changed, Fold, Step
 from holdfast_storage.desk import Folds
 from holdfast_storage.engines.folder import FolderEngine
 from holdfast_storage.engines.folder.commit_queue import CommitQueue
@@ -110,18 +110,35 @@ async def test_a_journal_that_was_replaced_while_it_was_forgotten_is_read_anew(
         assert (marked.already_done, marked.progress.done) == (False, 9)
 
 
-def test_many_small_tasks_are_kept_at_hand_and_few_large_ones() -> None:
-    small, large = Folds(), Folds()
-    for number in range(300):
-        for folds, size in ((small, 1000), (large, 10_000_000)):
-            fold = Fold(f"task-{number}")
-            fold.seq, fold.state_bytes = 1, size
-            folds.put(fold, folds.drops)
+def folded(number: int, size: int = 2, steps: int = 0, changes: int = 0) -> Fold:
+    fold = Fold(f"task-{number}")
+    fold.seq, fold.state_bytes = 1, size
+    fold.steps = {f"s{n}": Step() for n in range(steps)}
+    for seq in range(changes):
+        fold.changes.add(Changed(seq, "id", "ann", "/state/a", "", ""))
+    return fold
 
-    for folds, kept in ((small, 256), (large, 6)):
-        assert [folds.is_warm(f"task-{number}") for number in range(300)] == [
-            number >= 300 - kept for number in range(300)
-        ]
+
+@pytest.mark.parametrize(
+    ("more", "kept"),
+    [
+        ({"size": 1000}, 256),
+        ({"size": 10_000_000}, 64),
+        ({"steps": 3000}, 64),
+        ({"size": 10_000, "changes": 512}, 64),
+    ],
+    ids=["small", "large state", "many steps", "large old values"],
+)
+def test_many_small_tasks_are_kept_at_hand_and_fewer_large_ones(
+    more: dict[str, int], kept: int
+) -> None:
+    folds = Folds()
+    for number in range(300):
+        folds.put(folded(number, **more), folds.drops)
+
+    assert [folds.is_warm(f"task-{number}") for number in range(300)] == [
+        number >= 300 - kept for number in range(300)
+    ]
 
 
 async def test_of_a_forgotten_task_little_is_remembered(root: Path) -> None:

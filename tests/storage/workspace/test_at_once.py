@@ -172,6 +172,23 @@ async def test_a_change_between_two_calls_of_one_write_is_told(
     assert [(change.by, change.new) for change in marked.changes] == [("ann", "Bea")]
 
 
+async def test_a_change_is_told_though_the_same_write_brings_hundreds_after_it(
+    slow: Workspace, disk: HeldDisk
+) -> None:
+    ann, bob = slow.caller("ann"), slow.caller("bob")
+    await ann.load(TASK)
+    await bob.load(TASK)
+    await bob.save(TASK, {"ceo": "Bea"})
+    many = [
+        slow.caller(f"other-{n}").save(TASK, append={f"{n}-{key}": [1] for key in range(30)})
+        for n in range(20)
+    ]
+
+    marked, *_ = await disk.in_one_write(slow, ann.mark(TASK, "s1"), *many)
+
+    assert [(change.by, change.new) for change in marked.changes] == [("bob", "Bea")]
+
+
 async def test_another_agents_changes_are_told_once_in_the_same_write(
     slow: Workspace, disk: HeldDisk
 ) -> None:

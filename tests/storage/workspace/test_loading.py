@@ -137,6 +137,15 @@ async def test_a_refused_call_has_touched_its_task(workspace: Workspace) -> None
     assert (await ann.load()).task == "two"
 
 
+async def test_a_task_that_is_not_there_was_not_touched(workspace: Workspace) -> None:
+    ann = workspace.caller("ann")
+    await ann.save("one", {"n": 1})
+    with pytest.raises(Unknown):
+        await ann.finish("noe", "paused")
+
+    assert (await ann.load()).task == "one"
+
+
 async def test_without_a_name_the_only_open_task_is_loaded(workspace: Workspace) -> None:
     ann = workspace.caller("ann")
     await ann.save("one", {"n": 1})

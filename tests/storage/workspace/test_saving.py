@@ -73,48 +73,6 @@ async def test_append_adds_to_a_list_and_makes_a_missing_one(workspace: Workspac
     assert await state_of(workspace) == {"found": [1, 2, 3], "new": ["x"]}
 
 
-async def test_calls_made_at_once_come_in_the_order_they_were_made(workspace: Workspace) -> None:
-    ann = workspace.caller("ann")
-
-    saved, marked, begun, added, finished = await asyncio.gather(
-        ann.save("report", {"pages": 1}, goal="Write it."),
-        ann.mark("report", "one"),
-        ann.begin("report", "two"),
-        ann.mark("report", "two", append={"log": ["two"]}),
-        ann.finish("report", "paused"),
-    )
-
-    answers = (saved, marked, begun, added, finished)
-    assert [answer.revision for answer in answers] == [1, 2, 3, 4, 5]
-
-
-async def test_a_load_sees_what_was_saved_before_it_in_the_same_breath(
-    workspace: Workspace,
-) -> None:
-    ann = workspace.caller("ann")
-
-    _, brief = await asyncio.gather(ann.save("report", {"pages": 1}), ann.load("report"))
-
-    assert brief.state == {"pages": 1}
-
-
-async def test_a_call_that_is_refused_or_given_up_keeps_nobody_waiting(
-    workspace: Workspace,
-) -> None:
-    ann = workspace.caller("ann")
-    await ann.save("report", {"pages": 1})
-    given_up = asyncio.create_task(ann.mark("report", "one"))
-    refused = asyncio.create_task(ann.mark("report", "two", refs=[""]))
-    after = asyncio.create_task(ann.mark("report", "three"))
-    await asyncio.sleep(0)
-
-    given_up.cancel()
-
-    assert (await after).outcome == "done"
-    with pytest.raises(InvalidValue):
-        await refused
-
-
 async def test_append_to_what_is_no_list_is_refused_and_changes_nothing(
     workspace: Workspace,
 ) -> None:

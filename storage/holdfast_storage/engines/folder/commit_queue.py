@@ -20,8 +20,21 @@ if TYPE_CHECKING:
 _LARGEST = 256
 # So many quick commits in a row show that the next one will be quick as well.
 _CONVINCING = 8
-# After so many commits in the event loop's thread timers and sockets are looked at in any case.
+# After so much in the event loop's thread timers and sockets are looked at in any case.
 _TURNS_IN_A_ROW = 16
+
+
+class Turns:
+    """Sees to it that the event loop comes to its timers, however much is done in its own thread."""
+
+    def __init__(self) -> None:
+        self._taken = 0
+
+    def is_due(self) -> bool:
+        """Say whether the loop is to turn before the next commit or answer."""
+        self._taken = (self._taken + 1) % _TURNS_IN_A_ROW
+        return self._taken == 0
+
 
 _Waiting = tuple["Operation", "asyncio.Future[None]", asyncio.AbstractEventLoop]
 
@@ -41,6 +54,7 @@ class CommitQueue:
         commit: Callable[[Sequence[Operation]], Sequence[BaseException | None]],
         commit_at_once: Callable[[Operation], Sequence[BaseException | None]],
         at_once_seconds: float,
+        turns: Turns,
     ) -> None:
         self._workers, self._commit = workers, commit
         self._commit_at_once, self._at_once_seconds = commit_at_once, at_once_seconds
@@ -48,7 +62,7 @@ class CommitQueue:
         self._waiting: deque[_Waiting] = deque()
         self._is_draining = False
         self._quick_in_a_row = 0
-        self._turns_taken = 0
+        self._turns = turns
         # The last commit, or the last question, took less than the event loop can be held up for.
         self._was_quick = False
 
@@ -83,9 +97,8 @@ class CommitQueue:
 
     def _is_somebodys_turn(self, loop: asyncio.AbstractEventLoop) -> bool:
         """Say whether others are about to run; at times they are to be let, whoever they are."""
-        self._turns_taken = (self._turns_taken + 1) % _TURNS_IN_A_ROW
         # Asyncio does not tell who is ready, but its own loop lets it be seen.
-        return self._turns_taken == 0 or bool(getattr(loop, "_ready", True))
+        return self._turns.is_due() or bool(getattr(loop, "_ready", True))
 
     def is_answered_here(self, operation: Operation) -> bool:
         """Let an operation that only asks be accepted at once, or raise why not.

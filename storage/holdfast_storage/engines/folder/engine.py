@@ -21,7 +21,7 @@ from holdfast_storage.engines.base import (
 )
 from holdfast_storage.engines.folder import heads, names, watcher
 from holdfast_storage.engines.folder.check import Checker
-from holdfast_storage.engines.folder.commit_queue import CommitQueue
+from holdfast_storage.engines.folder.commit_queue import CommitQueue, Turns
 from holdfast_storage.engines.folder.files import Disk
 from holdfast_storage.engines.folder.limits import Limits
 from holdfast_storage.engines.folder.planting import Planting
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _FORGOTTEN_KEPT = 10_000
-_ANSWERS_IN_A_ROW = 16
 
 
 class FolderEngine:
@@ -59,7 +58,7 @@ class FolderEngine:
         # How far the journals of forgotten tasks were read, so that each is known again.
         self._forgotten: dict[str, bytes | None] = {}
         self._has_lost_count = False
-        self._answered_here = 0
+        self._turns = Turns()
         self._mutex = Lock()
         self._is_closed = False
         self._closing = asyncio.Event()
@@ -213,10 +212,10 @@ class FolderEngine:
                 lambda operations: self._with(self._task(task), lambda it: it.commit(operations)),
                 lambda one: self._with(self._task(task), lambda it: it.commit_at_once(one)),
                 self._limits.at_once_seconds,
+                self._turns,
             )
         if is_light and only_asks and queue.is_answered_here(operation):
-            self._answered_here += 1
-            if self._answered_here % _ANSWERS_IN_A_ROW == 0:
+            if self._turns.is_due():
                 # Whoever asks again and again must not keep everybody else waiting.
                 await asyncio.sleep(0)
         else:
