@@ -29,9 +29,8 @@ SAMPLE_SECONDS = 5.0
 MOST_MIB_PER_HOUR = 1.0
 # A process remembers what it believes of the last 256 tasks and how to go on in them. It grows while it
 # meets the first of them, and then a little with each that takes the place of another, until its
-# heap has the holes for whatever comes: what is alive stays the same from 300 tasks on, RSS from about
-# 2,000. So tasks come quickly, 80 a minute, and a line is fitted after 2,000 of them; what rises then
-# is a leak.
+# heap has the holes for whatever comes: with two processes what is alive stays the same from 300 tasks
+# on, RSS from about 2,300. So tasks come quickly, 80 a minute, and a line is fitted after 2,000.
 WARM_UP_SECONDS = 1500
 SHORTEST_FIT_SECONDS = 1200
 
