@@ -14,7 +14,7 @@ class OverMcp:
 
     def command(self, folder: Path) -> tuple[list[str], dict[str, str]]:
         """Give the command that serves a folder, and its environment."""
-        raise NotImplementedError
+        raise NotImplementedError("each peer says how it is started")
 
     async def open(self, folder: Path) -> None:
         command, environment = self.command(folder)

@@ -53,7 +53,7 @@ class Scripted(Model):
         return ModelResponse(output=[answer], usage=Usage(), response_id=None)
 
     def stream_response(self, *arguments: Any, **more: Any) -> AsyncIterator[TResponseStreamEvent]:
-        raise NotImplementedError
+        raise NotImplementedError("this scripted model answers whole; nothing here streams")
 
 
 def calls_in(items: list[Any]) -> list[Call]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from holdfast_storage.caller import Caller
 from holdfast_storage.core.errors import InvalidValue, LoadFirst, NotSaved
 from holdfast_storage.engines.folder import FolderEngine
 from holdfast_storage.engines.folder.files import Disk
@@ -172,13 +173,19 @@ async def test_a_change_between_two_calls_of_one_write_is_told(
     assert [(change.by, change.new) for change in marked.changes] == [("ann", "Bea")]
 
 
-async def test_a_change_is_told_though_the_same_write_brings_hundreds_after_it(
-    slow: Workspace, disk: HeldDisk
-) -> None:
-    ann, bob = slow.caller("ann"), slow.caller("bob")
+async def unaware_of_bobs_change(workspace: Workspace) -> Caller:
+    """Give somebody who loaded before bob saved."""
+    ann, bob = workspace.caller("ann"), workspace.caller("bob")
     await ann.load(TASK)
     await bob.load(TASK)
     await bob.save(TASK, {"ceo": "Bea"})
+    return ann
+
+
+async def test_a_change_is_told_though_the_same_write_brings_hundreds_after_it(
+    slow: Workspace, disk: HeldDisk
+) -> None:
+    ann = await unaware_of_bobs_change(slow)
     many = [
         slow.caller(f"other-{n}").save(TASK, append={f"{n}-{key}": [1] for key in range(30)})
         for n in range(20)
@@ -192,10 +199,7 @@ async def test_a_change_is_told_though_the_same_write_brings_hundreds_after_it(
 async def test_another_agents_changes_are_told_once_in_the_same_write(
     slow: Workspace, disk: HeldDisk
 ) -> None:
-    ann, bob = slow.caller("ann"), slow.caller("bob")
-    await ann.load(TASK)
-    await bob.load(TASK)
-    await bob.save(TASK, {"ceo": "Bea"})
+    ann = await unaware_of_bobs_change(slow)
 
     first, second = await disk.in_one_write(slow, ann.mark(TASK, "s1"), ann.mark(TASK, "s2"))
 
