@@ -12,6 +12,7 @@ from holdfast_storage.core.fold import (
     CHANGES_KEPT,
     CLOSED,
     FINISHED,
+    STATE,
     Changed,
     Checkpoint,
     Claim,
@@ -232,16 +233,36 @@ def _change_state(
     changes: delta.Changes | None = None,
 ) -> None:
     """Put another state in the place of this one; `changes` are what made it of this one, if known."""
-    # Of an edit every value counts: which is newer decides between two of them.
-    most = None if record.op == "edit" else _VALUES_NOTED
-    for each in delta.differences(
-        fold.state, new, most, most_keys=CHANGES_KEPT, known=None if most is None else changes
-    ):
-        _note(fold, record, "/state" + each.path, each.old, each.new)
+    _note_state(fold, record, new, changes)
     if fold.edited_paths and record.op != "edit":
         _forget_overwritten(fold, new)
     fold.state = new
     fold.state_bytes += grown_by
+
+
+def _note_state(fold: Fold, record: Record, new: JsonObject, changes: delta.Changes | None) -> None:
+    old = fold.state
+    if record.op == "edit":
+        # Every value counts: which is newer decides between two of them.
+        noted: list[delta.Difference] | None = delta.differences(old, new)
+    else:
+        noted = delta.few_differences(old, new, _VALUES_NOTED, changes)
+        if noted is None and is_person(record.by):
+            noted = delta.key_differences(old, new)[-CHANGES_KEPT:]
+    if noted is None:
+        _note_keys(fold, record, new)
+        return
+    for each in noted:
+        _note(fold, record, STATE + each.path, each.old, each.new)
+
+
+def _note_keys(fold: Fold, record: Record, new: JsonObject) -> None:
+    """Note all keys that differ as one change: nobody may ever ask which they were."""
+    keys = delta.keys_that_differ(fold.state, new)[-CHANGES_KEPT:]
+    if keys:
+        before = {key: fold.state[key] for key in keys if key in fold.state}
+        now = {key: new[key] for key in keys if key in new}
+        fold.changes.add(Changed(record.seq, record.id, record.by, STATE, before, now, len(keys)))
 
 
 def _forget_overwritten(fold: Fold, new: JsonObject) -> None:

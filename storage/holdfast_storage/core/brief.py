@@ -197,10 +197,11 @@ def changes_since(changes: Iterable[Changed], belief: Belief, limit: int = 20) -
     by_path: dict[str, Changed] = {}
     first: dict[str, Any] = {}
     own = belief.own
-    for changed in [each for each in changes if each.seq > met and each.id not in own]:
-        if changed.seq > heard or is_person(changed.by):
-            first.setdefault(changed.path, changed.old)
-            by_path[changed.path] = changed
+    for noted in [each for each in changes if each.seq > met and each.id not in own]:
+        if noted.seq > heard or is_person(noted.by):
+            for changed in noted.by_key():
+                first.setdefault(changed.path, changed.old)
+                by_path[changed.path] = changed
     return [
         {
             "by": changed.by,

@@ -147,40 +147,49 @@ def _only_grew(before: Any, now: Any) -> bool:
     return len(before) < len(now) and same(before, now[: len(before)])
 
 
-def differences(
-    old: JsonObject,
-    new: JsonObject,
-    most: int | None = None,
-    *,
-    most_keys: int | None = None,
-    known: Changes | None = None,
-) -> list[Difference]:
-    """List what differs, value by value; where that is more than `most`, by top-level key instead.
+def differences(old: JsonObject, new: JsonObject) -> list[Difference]:
+    """List what differs, value by value."""
+    return _listed(old, new, diff(old, new))
 
-    Of the keys the last `most_keys` are enough. `known` are the changes that made `new` of `old`, if
-    somebody has them.
+
+def few_differences(
+    old: JsonObject, new: JsonObject, most: int, known: Changes | None = None
+) -> list[Difference] | None:
+    """List what differs if that is not more than `most`; else None, which costs little to find out.
+
+    `known` are the changes that made `new` of `old`, if somebody has them.
     """
-    changes = known or {"set": {}, "add": {}, "drop": []}
-    if known is not None:
-        is_few = most is None or sum(map(len, known.values())) <= most
-    else:
-        is_few = _note_changes(old, new, "", changes, most)
-    if not is_few:
-        return _keys_that_differ(old, new, most_keys)
+    if known is None:
+        known = diff_unless_more(old, new, most)
+    if known is None or sum(map(len, known.values())) > most:
+        return None
+    return _listed(old, new, known)
+
+
+def _listed(old: JsonObject, new: JsonObject, changes: Changes) -> list[Difference]:
     found = [path_of(where) for where in paths(changes)]
     return [Difference(pointer(path), at(old, path), at(new, path)) for path in found]
 
 
-def _keys_that_differ(old: JsonObject, new: JsonObject, most: int | None) -> list[Difference]:
-    found: list[Difference] = []
-    for key in reversed({**old, **new}):
-        before, now = old.get(key, MISSING), new.get(key, MISSING)
+def key_differences(old: JsonObject, new: JsonObject) -> list[Difference]:
+    """List the top-level keys that differ, whatever below them does."""
+    return [
+        Difference(_below("", key), old.get(key, MISSING), new.get(key, MISSING))
+        for key in keys_that_differ(old, new)
+    ]
+
+
+def keys_that_differ(old: JsonObject, new: JsonObject) -> list[str]:
+    """Name the top-level keys that differ, the dropped ones last."""
+    found = [
+        key
+        for key in _keys_not_shared(old, new)
         # What is not equal, which C can tell, is not the same.
-        if before is not now and (before != now or not same(before, now)):
-            found.append(Difference(_below("", key), before, now))
-            if len(found) == most:
-                break
-    return found[::-1]
+        if (before := old.get(key, MISSING)) != (now := new[key]) or not same(before, now)
+    ]
+    if not old.keys() <= new.keys():
+        found += [key for key in old if key not in new]
+    return found
 
 
 def paths(changes: Changes) -> list[str]:

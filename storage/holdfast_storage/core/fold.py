@@ -14,6 +14,7 @@ from datetime import datetime
 from itertools import takewhile
 from typing import Any, NamedTuple
 
+from holdfast_storage.core.delta import key_differences
 from holdfast_storage.core.records import Place
 from holdfast_storage.core.strict_json import JsonObject
 from holdfast_storage.core.times import moment
@@ -23,6 +24,8 @@ CLOSED = frozenset({"done", "abandoned"})
 
 # How many changes by others a fold remembers for callers that have not been told yet.
 CHANGES_KEPT = 512
+# The path of the state as a whole.
+STATE = "/state"
 _RECENT_STEPS = 20
 
 
@@ -91,7 +94,11 @@ class Question:
 
 
 class Changed(NamedTuple):
-    """One value that somebody changed, for those who remember the old one."""
+    """One value that somebody changed, for those who remember the old one.
+
+    Of a save that changed very many it is one for all of them, and `by_key` tells them apart: most
+    are never asked for.
+    """
 
     seq: int
     id: str  # of the record, by which a caller knows its own
@@ -99,21 +106,35 @@ class Changed(NamedTuple):
     path: str
     old: Any
     new: Any
+    weight: int = 1  # how many keys of the state this is about
+
+    def by_key(self) -> list[Changed]:
+        """Give one for each value, or for each key of the state where there are very many."""
+        if self.path != STATE:
+            return [self]
+        return [
+            self._replace(path=STATE + each.path, old=each.old, new=each.new, weight=1)
+            for each in key_differences(self.old, self.new)
+        ]
 
 
 class Changes:
     """The last changes to a task, in the order they were taken in."""
 
     def __init__(self) -> None:
-        self._kept: deque[Changed] = deque(maxlen=CHANGES_KEPT)
+        self._kept: deque[Changed] = deque()
+        self._count = 0
         # Where lines were swapped, a record is taken in after one with a higher seq.
         self._is_in_order = True
 
     def add(self, changed: Changed) -> None:
-        """Remember one more, and forget the first if there are too many."""
+        """Remember one more, and forget the first ones if there are too many."""
         if self._kept and self._kept[-1].seq > changed.seq:
             self._is_in_order = False
         self._kept.append(changed)
+        self._count += changed.weight
+        while self._count - self._kept[0].weight >= CHANGES_KEPT:
+            self._count -= self._kept.popleft().weight
 
     def after(self, seq: int) -> list[Changed]:
         """Give those of records after this one: of hundreds usually none, or the last few."""

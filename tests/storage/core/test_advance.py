@@ -14,6 +14,8 @@ from tests.storage.core.stories import Story, started
 
 from holdfast_storage.core import delta
 from holdfast_storage.core.advance import advance
+from holdfast_storage.core.decide.state import last_writer
+from holdfast_storage.core.delta import MISSING
 from holdfast_storage.core.errors import HoldfastError
 from holdfast_storage.core.fold import Changed, Changes, Fold
 from holdfast_storage.core.limits import Settings
@@ -797,6 +799,59 @@ def test_changes_are_remembered_up_to_a_bound() -> None:
 
     assert len(story.fold.changes) == 512
     assert list(story.fold.changes)[-1].new == 599
+
+
+def many(number: int, keys: int = 600) -> dict[str, Any]:
+    return {f"k{key}": [number, key] for key in range(keys)}
+
+
+def test_a_save_that_changes_very_much_is_one_change_until_somebody_asks_for_each() -> None:
+    story, agent = started(many(1))
+    agent.save(many(2, 590) | {"new": 1}, replace=True)
+
+    noted = list(story.fold.changes)[-1]
+    found = {each.path: (each.old, each.new) for each in noted.by_key()}
+
+    assert len(story.fold.changes) == 1
+    # The last of them, as with small ones: those that were dropped, and before them the changed ones.
+    assert len(found) == noted.weight == 512
+    assert found["/state/k599"] == ([1, 599], MISSING)
+    assert found["/state/k500"] == ([1, 500], [2, 500])
+    assert found["/state/new"] == (MISSING, 1)
+
+
+def test_whoever_comes_next_is_told_which_keys_a_large_save_changed() -> None:
+    story, agent = started(many(1, 40))
+    other = story.agent("bob")
+    other.load()
+    agent.save(many(2, 40))
+
+    told = other.mark("one").changes
+
+    assert [(each["path"], each["from"], each["to"], each["by"]) for each in told] == [
+        (f"/state/k{key}", [1, key], [2, key], agent.by) for key in range(20)
+    ]
+
+
+def test_what_changed_very_much_leaves_room_for_as_many_changes_as_before() -> None:
+    story, agent = started(many(1, 100))
+    for number in range(2, 20):
+        agent.save(many(number, 100))
+
+    # Five of them hold less than 512 keys, so one more is kept.
+    assert [noted.weight for noted in story.fold.changes] == [100] * 6
+
+
+def test_who_wrote_a_value_is_known_though_very_many_were_written_with_it() -> None:
+    story, agent = started(many(1, 100))
+    other = story.agent("bob")
+    other.load()
+    other.save({"k3": "his"})
+    agent.load()
+    agent.save(many(2, 100) | {"k3": "his"}, replace=True)
+
+    assert last_writer(story.fold, "/state/k3") == "bob"
+    assert last_writer(story.fold, "/state/k99") == agent.by
 
 
 def test_the_newest_steps_are_remembered() -> None:
