@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import sys
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from itertools import count
@@ -18,7 +19,7 @@ from holdfast_storage.core import strict_json, view
 from holdfast_storage.core.errors import HoldfastError, LoadFirst
 from holdfast_storage.core.fold import Changed, Fold, Step
 from holdfast_storage.desk import Folds
-from holdfast_storage.engines.folder import FolderEngine
+from holdfast_storage.engines.folder import FolderEngine, engine
 from holdfast_storage.engines.folder.commit_queue import CommitQueue
 from holdfast_storage.engines.folder.files import Disk
 from holdfast_storage.engines.folder.progress import Reached
@@ -90,10 +91,12 @@ async def test_the_engine_forgets_tasks_whose_views_it_and_others_rendered_in_tu
         assert not any(name.startswith(".hfview.") for name in names_in(root / "tasks"))
 
 
+@pytest.mark.parametrize("forgotten_kept", [1024, 1], ids=["known again", "count was lost"])
 async def test_a_journal_that_was_replaced_while_it_was_forgotten_is_read_anew(
-    root: Path, tmp_path: Path
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forgotten_kept: int
 ) -> None:
     """What is remembered of the old one must not be taken for the beginning of the new one."""
+    monkeypatch.setattr(engine, "_FORGOTTEN_KEPT", forgotten_kept)
     async with opened(tmp_path / "other") as other:
         for number in range(8):
             await other.task("report").done(f"theirs-{number}")
@@ -142,7 +145,7 @@ def test_many_small_tasks_are_kept_at_hand_and_fewer_large_ones(
 
 
 async def test_of_a_forgotten_task_little_is_remembered(root: Path) -> None:
-    """Ten thousand of them are remembered, so the end of each one's last line has to do."""
+    """A thousand of them are remembered, so the end of each one's last line has to do."""
     async with opened(root, known_tasks=2) as workspace:
         forgotten: dict[str, bytes] = vars(inside(workspace))["_forgotten"]
         numbers = count()
@@ -155,6 +158,23 @@ async def test_of_a_forgotten_task_little_is_remembered(root: Path) -> None:
 
 def test_of_a_journal_with_numbers_that_nobody_writes_nothing_is_remembered() -> None:
     assert Reached(seq=2**70, ending=b"x").packed() is None
+
+
+async def test_python_keeps_no_table_of_the_names_of_tasks(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interned: set[str] = set()
+
+    def intern(name: str) -> str:
+        interned.add(name)
+        return name
+
+    monkeypatch.setattr(sys, "intern", intern)
+    async with opened(root) as workspace:
+        await workspace.task("never-seen-before").done("step")
+        await workspace.render("never-seen-before")
+
+    assert "never-seen-before" not in interned
 
 
 async def test_a_forgotten_task_is_gone_at_once(root: Path) -> None:

@@ -27,10 +27,13 @@ SLOTS = 8
 SAMPLE_SECONDS = 5.0
 # Flat means flat: RSS may not rise by more than this, nor may a single descriptor stay open.
 MOST_MIB_PER_HOUR = 1.0
-# A process remembers what it believes of the last 256 tasks and how to go on in them. It grows while it
-# meets the first of them, and then a little with each that takes the place of another, until its
-# heap has the holes for whatever comes: with two processes what is alive stays the same from 300 tasks
-# on, RSS from about 2,300. So tasks come quickly, 80 a minute, and a line is fitted after 2,000.
+MOST_DESCRIPTORS_PER_HOUR = 2.0
+# What is open only while a file is read is no leak: of so many samples the least counts.
+SAMPLES_A_MINUTE = round(60 / SAMPLE_SECONDS)
+# A process remembers what it believes of the last 256 tasks, how to go on in them, and how far the
+# journals of 1,024 before them were read. It grows while it meets the first of them, and then a little
+# until its heap has the holes for whatever comes. So tasks come quickly, 80 a minute, and a line is
+# fitted after 2,000.
 WARM_UP_SECONDS = 1500
 SHORTEST_FIT_SECONDS = 1200
 
@@ -197,6 +200,15 @@ def settled(samples: list[Sample]) -> list[Sample]:
     return warm if is_enough else []
 
 
+def kept_open(samples: list[Sample]) -> list[Sample]:
+    """Give of each minute the sample with the fewest descriptors: those that stayed open."""
+    minutes = range(0, len(samples), SAMPLES_A_MINUTE)
+    return [
+        min(samples[start : start + SAMPLES_A_MINUTE], key=lambda sample: sample.descriptors)
+        for start in minutes
+    ]
+
+
 def slope_per_hour(samples: list[Sample], what: Callable[[Sample], float]) -> float:
     """Fit a line."""
     line = statistics.linear_regression([s.second for s in samples], [what(s) for s in samples])
@@ -209,10 +221,10 @@ def grown(samples: dict[int, list[Sample]]) -> Iterator[str]:
         if not (warm := settled(of_one)):
             return
         mib = slope_per_hour(warm, lambda sample: sample.rss_mib)
-        descriptors = slope_per_hour(warm, lambda sample: sample.descriptors)
+        descriptors = slope_per_hour(kept_open(warm), lambda sample: sample.descriptors)
         if mib > MOST_MIB_PER_HOUR:
             yield f"process {pid} grew by {mib:.1f} MiB an hour"
-        if descriptors > 2:
+        if descriptors > MOST_DESCRIPTORS_PER_HOUR:
             yield f"process {pid} opened {descriptors:.1f} descriptors an hour more than it closed"
 
 
@@ -223,9 +235,11 @@ def _held(samples: dict[int, list[Sample]]) -> str:
         if not (warm := settled(of_one)):
             return f"{of_one[-1].rss_mib:.0f} MiB, too short to see whether that grows"
         mib = slope_per_hour(warm, lambda sample: sample.rss_mib)
+        open_files = kept_open(warm)
+        descriptors = slope_per_hour(open_files, lambda sample: sample.descriptors)
         told.append(
             f"{warm[0].rss_mib:.1f} to {warm[-1].rss_mib:.1f} MiB ({mib:+.2f}/h), "
-            f"{warm[0].descriptors} to {warm[-1].descriptors} fds"
+            f"{open_files[0].descriptors} to {open_files[-1].descriptors} fds ({descriptors:+.1f}/h)"
         )
     return "; ".join(told)
 

@@ -108,7 +108,7 @@ def held(mib_per_hour: float, descriptors_per_hour: float = 0, fills: float = 6)
         Sample(
             second,
             40 + fills * min(second / 960, 1) + mib_per_hour * second / 3600 + chance.gauss(0, 0.3),
-            100 + int(descriptors_per_hour * second / 3600) + chance.randrange(5),
+            100 + int(descriptors_per_hour * second / 3600) + chance.randrange(20),
         )
         for second in range(0, 3600, 5)
     ]
@@ -120,7 +120,7 @@ def test_a_soak_sees_memory_and_descriptors_that_rise_and_not_noise() -> None:
     assert len([*soak.grown({1: held(1.2)})]) == 1
     assert len([*soak.grown({1: held(1.2, fills=0)})]) == 1
     assert len([*soak.grown({1: held(3.0)})]) == 1
-    assert len([*soak.grown({1: held(0.0, descriptors_per_hour=20)})]) == 1
+    assert len([*soak.grown({1: held(0.0, descriptors_per_hour=4)})]) == 1
 
 
 @pytest.mark.timeout(300)

@@ -39,7 +39,9 @@ if TYPE_CHECKING:
     from holdfast_storage.engines.base import Beside, Trashed
 
 T = TypeVar("T")
-_FORGOTTEN_KEPT = 10_000
+# A fold is forgotten long before as many other tasks came by; without one, nothing hangs on whether a
+# journal is still the same.
+_FORGOTTEN_KEPT = 1024
 
 
 class FolderEngine:

@@ -73,11 +73,12 @@ class TaskFolder:
         self.task, self.name = task, folder_name(task)
         self.path = f"{names.TASKS}/{self.name}"
         self._disk, self._workspace, self._limits = disk, workspace, limits
-        whole_path = workspace.root / names.TASKS / self.name
-        self._lock_path = str(whole_path / LOCK)
+        # No Path: it would intern every name, and Python never makes that table smaller.
+        whole_path = f"{workspace.root}/{self.path}"
+        self._lock_path = f"{whole_path}/{LOCK}"
         self._lock = TaskLock(disk, task, limits.lock_wait_seconds)
         self._folder = -1
-        self.segments = Segments(disk, task, str(whole_path / names.JOURNAL))
+        self.segments = Segments(disk, task, f"{whole_path}/{names.JOURNAL}")
         # What belongs to this one does not keep it: a task that is forgotten is gone at once, and not
         # when the collector comes by.
         weak: TaskFolder = proxy(self)
@@ -94,7 +95,7 @@ class TaskFolder:
         self.journal.reached = reached
         self._views = Views(disk, weak, whole_path, limits)
         self._is_swept = False
-        self._loads_paths = [str(whole_path / name) for name in (names.LOADS, names.OLD_LOADS)]
+        self._loads_paths = [f"{whole_path}/{name}" for name in (names.LOADS, names.OLD_LOADS)]
         self._loads_read: tuple[Stamp | None, list[Mapping[str, Any]]] | None = None
         # Whoever remembers a journal that was replaced is told so until it has begun anew: those
         # who write and those who read each for themselves, for they do not share what they remember.

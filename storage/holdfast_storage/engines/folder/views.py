@@ -16,8 +16,6 @@ from holdfast_storage.engines.folder.names import EDITOR_FILES, VIEW, is_leftove
 from holdfast_storage.engines.folder.publishing import Publication
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from holdfast_storage.engines.folder.limits import Limits
     from holdfast_storage.engines.folder.task_folder import TaskFolder
 
@@ -25,10 +23,10 @@ if TYPE_CHECKING:
 class Views:
     """The view of one task and what renderings of it displaced, seen by one process."""
 
-    def __init__(self, disk: Disk, task: TaskFolder, path: Path, limits: Limits) -> None:
+    def __init__(self, disk: Disk, task: TaskFolder, path: str, limits: Limits) -> None:
         self._disk, self._task, self._limits = disk, task, limits
-        self._paths = {name: str(path / name) for name in (VIEW, *EDITOR_FILES)}
-        self._path = str(path)
+        self._paths = {name: f"{path}/{name}" for name in (VIEW, *EDITOR_FILES)}
+        self._path = path
         self.finder = Finder(disk, limits)
         self.seen_stamp: Stamp | None = None
         # Something that a rendering displaced has yet to be looked at.
