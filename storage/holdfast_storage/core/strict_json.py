@@ -109,6 +109,9 @@ def _same_items(a: Any, b: Any) -> bool:
 
 _PLAIN = frozenset({*_EXACT, float, list, dict})
 _NUMBERS = frozenset({int, float})
+# So few values are sooner looked at one by one; nor can they be nested any deeper.
+_FEW = 32
+_SHORT_NUMBER = 1 << 64
 _INSTEAD = {
     "bytes": "use text, for example base64",
     "date": "use text in ISO 8601",
@@ -124,8 +127,7 @@ def check(value: Any, where: str, *, max_bytes: int, max_depth: int = MAX_DEPTH)
 
     `where` is what the caller calls the value ("state"); places are named as "state/totals/pages".
     """
-    if type(value) is not str:  # of a text only its encoding can tell anything
-        _check_levels(value, where, max_bytes, max_depth)
+    _check_values(value, where, max_bytes, max_depth)
     try:
         raw = encode(value)
     except pydantic_core.PydanticSerializationError:
@@ -138,13 +140,40 @@ def check_encoded(
     value: Any, raw: bytes, where: str, *, max_bytes: int, max_depth: int = MAX_DEPTH
 ) -> None:
     """Refuse what `check` would, of a value that `encode` has made `raw` of already."""
-    _check_levels(value, where, max_bytes, max_depth)
+    _check_values(value, where, max_bytes, max_depth)
     _check_size(raw, where, max_bytes)
 
 
 def _check_size(raw: bytes, where: str, max_bytes: int) -> None:
     if len(raw) > max_bytes:
         raise TooLarge(where, len(raw), max_bytes)
+
+
+def _check_values(value: Any, where: str, max_bytes: int, max_depth: int) -> None:
+    """Refuse what is not plain; of a text only its encoding can tell."""
+    if max_depth < _FEW or not _are_few_and_plain(value):
+        _check_levels(value, where, max_bytes, max_depth)
+
+
+def _are_few_and_plain(value: Any) -> bool:
+    """Say whether all is well with a small value; if not, or if it is none, others look closer."""
+    values: list[Any] = [value]
+    for item in values:
+        kind = type(item)
+        if kind in _EXACT:
+            if kind is int and not -_SHORT_NUMBER < item < _SHORT_NUMBER:
+                return False
+        elif kind is dict and len(item) <= _FEW:
+            if not set(map(type, item)) <= {str}:
+                return False
+            values += item.values()
+        elif kind is list and len(item) <= _FEW:
+            values += item
+        elif kind is not float or not isfinite(item):
+            return False
+        if len(values) > _FEW:
+            return False
+    return True
 
 
 def _check_levels(value: Any, where: str, max_bytes: int, max_depth: int) -> None:

@@ -186,6 +186,7 @@ class Level(IntEnum):
 def test_what_is_not_plain_json_is_refused_and_its_place_named(foreign: Any) -> None:
     assert place_refused(foreign) == "state"
     assert place_refused({"fine": 1, "a/b": [0, {"~": foreign}]}) == "state/a~1b/1/~0"
+    assert place_refused([*range(100), foreign]) == "state/100"
 
 
 def test_a_refusal_says_what_to_use_instead() -> None:
@@ -205,6 +206,13 @@ def test_64_levels_are_taken_and_65_are_not() -> None:
     check(nested(64))
 
     assert place_refused(nested(65)) == "state" + "/0" * 64
+
+
+def test_a_lower_limit_of_levels_counts_for_small_values_too() -> None:
+    check(nested(3), max_depth=3)
+
+    with pytest.raises(InvalidValue):
+        check(nested(4), max_depth=3)
 
 
 @pytest.mark.parametrize("depth", [200, 2_000, 100_000])

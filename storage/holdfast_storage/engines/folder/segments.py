@@ -116,6 +116,12 @@ class Segments:
             self._know(fd, number)
         return self._disk.fstat(self.fd).st_size
 
+    def hold_again(self, number: int) -> bool:
+        """Have a segment open that was the newest; whether it still is the one is for others to see."""
+        if self.fd < 0:
+            self.hold(number)
+        return self.number == number
+
     def _is_in_place(self) -> bool:
         try:
             there = self._disk.stat(segment_name(self.number), at=self.folder)

@@ -248,8 +248,12 @@ class TaskFolder:
         return list(map(accept, operations, verdicts))
 
     def commit_at_once(self, operation: Operation) -> list[Exception | None]:
-        """Commit if that means to wait for nobody and to read nothing first; else answer nothing."""
-        if self.segments.folder < 0 or not self._workspace.is_prepared:
+        """Commit if that means to wait for nobody and to read nothing first; else answer nothing.
+
+        A task that was read before and closed since is opened again: that is sooner done than handed
+        to another thread.
+        """
+        if self.journal.reached is None or not self._workspace.is_prepared:
             return []
         if not self._lock.enter_if_free():
             return []
@@ -264,13 +268,22 @@ class TaskFolder:
         return [accept(operation, verdict) for verdict in verdicts]
 
     def _decided_at_once(self, operation: Operation) -> list[Record | Exception | None]:
-        if not self._lock.is_open or not self._lock.take_if_free(self._lock_path):
+        if not self._is_open_again() or not self._lock.take_if_free(self._lock_path):
             return []
         try:
             knows_all = self.journal.is_untouched() and operation.known == self.journal.seq
             return self._written([operation], []) if knows_all else []
         finally:
             self._lock.release()
+
+    def _is_open_again(self) -> bool:
+        reached = self.journal.reached
+        if reached is None:
+            return False
+        try:
+            return self._open(create=False) and self.segments.hold_again(reached.segment)
+        except FileNotFoundError:
+            return False
 
     def _decided_on_nothing(
         self, operations: Sequence[Operation]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import threading
 import time
 from collections.abc import Sequence
@@ -20,6 +21,7 @@ from tests.storage.engines.folder.harness import (
     task_folder,
 )
 
+from holdfast_storage.core.errors import JournalReplaced
 from holdfast_storage.core.records import Draft, Entry
 from holdfast_storage.engines.folder import FolderEngine
 from holdfast_storage.engines.folder.files import Disk
@@ -90,6 +92,72 @@ async def test_a_question_after_one_quick_commit_is_answered_in_the_loops_thread
     await engine.close()
     assert (first.is_in_loop, question.is_in_loop) == (False, True)
     assert question.accepted
+
+
+async def closed_again(engine: FolderEngine) -> None:
+    """Use another task, which is all that this engine keeps open."""
+    await engine.commit("another", Watched(drafted("other"), 0))
+
+
+async def test_a_question_to_a_task_that_was_closed_meanwhile_opens_it_in_the_loops_thread(
+    root: Path,
+) -> None:
+    engine = FolderEngine.open(root, at_once_seconds=PATIENT, hot_tasks=1)
+    await committed(engine, "first", known=0)
+    await closed_again(engine)
+
+    question = await asked(engine, known=1)
+
+    await engine.close()
+    assert question.is_in_loop
+    assert question.accepted
+
+
+async def test_what_others_wrote_to_a_task_while_it_was_closed_is_read_in_a_thread(
+    root: Path,
+) -> None:
+    engine = FolderEngine.open(root, at_once_seconds=PATIENT, hot_tasks=1)
+    await committed(engine, "first", known=0)
+    await closed_again(engine)
+    commit(task_folder(root), "theirs")
+
+    question = await asked(engine, known=1)
+
+    await engine.close()
+    assert not question.is_in_loop
+    assert [len(entries) for entries in question.shown] == [1]
+
+
+async def test_a_journal_that_was_replaced_while_its_task_was_closed_is_not_taken_for_the_old_one(
+    root: Path,
+) -> None:
+    engine = FolderEngine.open(root, at_once_seconds=PATIENT, hot_tasks=1)
+    await committed(engine, "first", known=0)
+    await closed_again(engine)
+    [segment] = (root / "tasks" / "t" / "journal").iterdir()
+    copy = segment.with_name("copy")
+    copy.write_bytes(segment.read_bytes())
+    copy.rename(segment)
+
+    with pytest.raises(JournalReplaced):
+        await asked(engine, known=1)
+
+    await engine.close()
+
+
+async def test_a_task_that_was_deleted_while_it_was_closed_is_not_made_again_by_a_question(
+    root: Path,
+) -> None:
+    engine = FolderEngine.open(root, at_once_seconds=PATIENT, hot_tasks=1)
+    await committed(engine, "first", known=0)
+    await closed_again(engine)
+    shutil.rmtree(root / "tasks" / "t")
+
+    with pytest.raises(JournalReplaced):
+        await asked(engine, known=1)
+
+    await engine.close()
+    assert not (root / "tasks" / "t").exists()
 
 
 async def test_a_question_to_a_slow_disk_is_left_to_a_thread(root: Path) -> None:
