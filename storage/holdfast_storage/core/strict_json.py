@@ -157,19 +157,21 @@ def _check_values(value: Any, where: str, max_bytes: int, max_depth: int) -> Non
 
 def _are_few_and_plain(value: Any) -> bool:
     """Say whether all is well with a small value; if not, or if it is none, others look closer."""
-    values: list[Any] = [value]
+    values: list[object] = [value]
     for item in values:
         kind = type(item)
         if kind in _EXACT:
-            if kind is int and not -_SHORT_NUMBER < item < _SHORT_NUMBER:
+            if isinstance(item, int) and not -_SHORT_NUMBER < item < _SHORT_NUMBER:
                 return False
-        elif kind is dict and len(item) <= _FEW:
-            if not set(map(type, item)) <= {str}:
+        elif is_object(item):
+            if len(item) > _FEW or not set(map(type, item)) <= {str}:
                 return False
             values += item.values()
-        elif kind is list and len(item) <= _FEW:
+        elif is_array(item):
+            if len(item) > _FEW:
+                return False
             values += item
-        elif kind is not float or not isfinite(item):
+        elif not isinstance(item, float) or kind is not float or not isfinite(item):
             return False
         if len(values) > _FEW:
             return False
