@@ -6,6 +6,7 @@ import gc
 import os
 import shutil
 import sys
+import time
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from itertools import count
@@ -358,3 +359,39 @@ async def test_what_a_killed_process_had_not_put_in_place_yet_is_removed(
     assert not left.exists()
     # Its writer may be about to put it in place.
     assert young.exists()
+
+
+def half_a_copy(root: Path, word: str) -> Path:
+    """Leave what a fork or an import that was killed leaves, written to a day ago."""
+    copy = root / "tasks" / f".new.{word}"
+    segment = copy / "journal" / "000001.jsonl"
+    segment.parent.mkdir(parents=True)
+    segment.write_bytes(b'{"half":')
+    day_ago = time.time() - 86_400
+    for path in (segment, segment.parent, copy):
+        os.utime(path, (day_ago, day_ago))
+    return copy
+
+
+async def test_half_a_copy_that_a_killed_process_left_is_removed(root: Path) -> None:
+    async with opened(root) as workspace:
+        await workspace.task("report").done("step")
+    dead, alive_still, planted = (half_a_copy(root, word) for word in ("dead", "beef", "feed"))
+    os.utime(alive_still / "journal" / "000001.jsonl")
+    # Somebody else's, whatever it is.
+    deep = planted.joinpath(*(["x"] * 5))
+    deep.mkdir(parents=True)
+    (root.parent / "outside").write_text("mine")
+    (dead / "link").symlink_to(root.parent)
+    os.utime(dead, (1, 1))
+    os.utime(dead / "link", (1, 1), follow_symlinks=False)
+
+    async with opened(root) as workspace:
+        await workspace.task("report").done("another")
+        problems = [problem.file for problem in await workspace.check()]
+
+    assert not dead.exists()
+    assert (root.parent / "outside").read_text() == "mine"
+    assert (alive_still / "journal" / "000001.jsonl").exists()
+    assert deep.exists()
+    assert problems == ["tasks/.new.feed"]

@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
+from holdfast_storage.core.errors import NotSaved
 from holdfast_storage.core.records import Draft, Entry, Place
 from holdfast_storage.engines.base import (
     Beside,
@@ -37,6 +38,7 @@ from holdfast_storage.engines.folder import heads, workspace_folder
 from holdfast_storage.engines.folder.check import Checker
 from holdfast_storage.engines.folder.files import Disk
 from holdfast_storage.engines.folder.limits import Limits
+from holdfast_storage.engines.folder.planting import Planting
 from holdfast_storage.engines.folder.task_folder import TaskFolder
 from holdfast_storage.engines.folder.trash import Trash
 from holdfast_storage.engines.folder.workspace_folder import WorkspaceFolder
@@ -123,7 +125,18 @@ class DirectEngine:
     async def plant(
         self, task: str, portions: AsyncIterator[Sequence[Draft]], beside: Beside
     ) -> bool:
-        raise NotImplementedError("no story copies a whole task")
+        try:
+            planting = Planting(self._disk, self._workspace, task, self._limits)
+            try:
+                if not planting.begin(beside):
+                    return False
+                async for drafts in portions:
+                    planting.add(drafts)
+                return planting.finish()
+            finally:
+                planting.close()
+        except OSError as error:
+            raise NotSaved(f"the disk did not take it ({error})") from error
 
     async def trash(self) -> list[Trashed]:
         return self._trash.listed()

@@ -88,6 +88,7 @@ OPERATIONS: dict[str, Operation] = {
     "pin": lambda agent: run(agent.workspace.pin(TASK, 1)),
     "pause": lambda agent: run(agent.workspace.pause(TASK)),
     "rewind": Agent.rewind,
+    "fork": Agent.fork,
     "acknowledge": lambda agent: run(agent.workspace.acknowledge(TASK)),
     "prune and restore": _prune_and_restore,
     # Looking after it.

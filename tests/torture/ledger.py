@@ -18,6 +18,7 @@ from holdfast_storage.engines.folder.limits import Limits
 
 Said = tuple[str, str, str, JsonObject]
 Step = tuple[int, str]
+Copied = tuple[JsonObject, int]  # the state, and how many steps are done
 
 
 class Broken(Exception):
@@ -33,6 +34,7 @@ def said(record: Record | Draft) -> Said:
 class Ledger:
     """Kept beside a workload while it runs."""
 
+    task: str = "t"
     # Rises with every promise: the same files after it are another case.
     version: int = 0
     records: dict[int, Said] = field(default_factory=dict[int, Said])
@@ -53,6 +55,8 @@ class Ledger:
     # Ends of segments that could not be believed: taken away, and kept.
     quarantined: set[bytes] = field(default_factory=set[bytes])
     spoiled: dict[int, str] = field(default_factory=dict[int, str])
+    # Copies of the task under other names: what is in each, and whether it was answered for.
+    copies: dict[str, tuple[Copied, bool]] = field(default_factory=dict[str, tuple[Copied, bool]])
 
     def copy(self) -> Ledger:
         """Give one of its own to a machine that starts again."""
@@ -118,13 +122,15 @@ class WatchedEngine(DirectEngine):
     async def commit(
         self, task: str, operation: Operation, *, is_light: bool = False, only_asks: bool = False
     ) -> None:
-        watched = _Watched(operation, self._ledger)
-        await super().commit(task, watched, is_light=is_light, only_asks=only_asks)
+        if task == self._ledger.task:
+            operation = _Watched(operation, self._ledger)
+        await super().commit(task, operation, is_light=is_light, only_asks=only_asks)
 
     async def read(self, task: str, after: int) -> AsyncIterator[list[Entry]]:
         async for portion in super().read(task, after):
-            for entry in portion:
-                self._ledger.promise(entry)
+            if task == self._ledger.task:
+                for entry in portion:
+                    self._ledger.promise(entry)
             yield portion
 
 

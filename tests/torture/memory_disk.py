@@ -406,8 +406,11 @@ class MemoryDisk(Disk):
 
     def rename(self, old: str, new: str, *, at: int) -> None:
         self._begin_change()
-        node = self._named(old, at)
-        self._move(self._folder(at), (old, None), (new, node))
+        node, folder = self._named(old, at), self._folder(at)
+        there = folder.entries.get(new)
+        if isinstance(node, Folder) and there is not None and getattr(there, "entries", True):
+            _fail(errno.ENOTEMPTY if isinstance(there, Folder) else errno.ENOTDIR, new)
+        self._move(folder, (old, None), (new, node))
 
     def rename_new(self, old: str, new: str, *, at: int) -> None:
         self._begin_change()

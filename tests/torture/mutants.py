@@ -35,6 +35,7 @@ from holdfast_storage.engines.folder.journal import Journal
 from holdfast_storage.engines.folder.kept import Kept
 from holdfast_storage.engines.folder.lock import LOCK, TaskLock
 from holdfast_storage.engines.folder.names import VIEW
+from holdfast_storage.engines.folder.planting import Planting
 from holdfast_storage.engines.folder.publishing import Publication
 from holdfast_storage.engines.folder.task_folder import TaskFolder
 from holdfast_storage.engines.folder.trash import Trash
@@ -262,7 +263,51 @@ def _write_view_unflushed(self: Any, name: str, raw: bytes, folder: int) -> int:
     return fd
 
 
+_finish_planting = Planting.finish
+
+
+def _name_first(self: Any) -> bool:
+    """Give a copy its name while it is not flushed yet."""
+    self._disk.rename(self._temporary, self._name, at=self._tasks)
+    self._workspace.flush()
+    self._end_segment()
+    self._disk.flush(self._journal)
+    self._disk.flush(self._folder)
+    return True
+
+
+def _name_only(self: Any) -> bool:
+    """Give a copy its name and say so before the name is durable."""
+    with patch.object(self._workspace, "flush", nothing):
+        return _finish_planting(self)
+
+
+def _begin_in_place(self: Any, beside: Any) -> bool:
+    """Make a copy under its own name from the beginning."""
+    self._temporary = self._name
+    return _begin_planting(self, beside)
+
+
+def _finish_in_place(self: Any) -> bool:
+    self._end_segment()
+    self._disk.flush(self._journal)
+    self._disk.flush(self._folder)
+    self._workspace.flush()
+    self._temporary = ".nothing"
+    return True
+
+
+_begin_planting = Planting.begin
+_COPY = (Story(agents=(("save", "mark", "save", "fork"),), segment_bytes=700),)
+
 CRASH_MUTANTS = (
+    Mutant("a copy named before it is flushed", ((Planting, "finish", _name_first),), _COPY),
+    Mutant("a copy's name not flushed", ((Planting, "finish", _name_only),), _COPY),
+    Mutant(
+        "a copy made in place",
+        ((Planting, "begin", _begin_in_place), (Planting, "finish", _finish_in_place)),
+        _COPY,
+    ),
     Mutant("acknowledged before the flush", ((Journal, "_flush", _flush_only_new),), (_WORK,)),
     Mutant(
         "the name of a new segment not flushed",

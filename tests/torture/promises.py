@@ -61,6 +61,7 @@ def _inspected(world: World) -> _Started:
         _check_steps(agent)
         _check_checkpoints(agent)
         _check_edit(agent, brief)
+    _check_copies(agent)
     kept = run(agent.engine.kept(TASK, "quarantine")).values()
     _require(
         all(any(tail in raw for raw in kept) for tail in ledger.quarantined),
@@ -167,6 +168,20 @@ def _check_checkpoints(agent: _Started) -> None:
             _require(excused, f"durable: checkpoint {number} is gone ({error})")
         else:
             _require(found == state, f"durable: checkpoint {number} was {state} and is {found}")
+
+
+def _check_copies(agent: _Started) -> None:
+    """See that each copy is there as it was answered for; one on its way may be missing, never half."""
+    if not agent.ledger.copies:
+        return
+    listed = {line.task: line.problem for line in run(agent.workspace.tasks())}
+    for name, (copied, is_promised) in agent.ledger.copies.items():
+        if name not in listed:
+            _require(not is_promised, f"durable: the copy {name} is gone")
+            continue
+        _require(not listed[name], f"atomic: the copy {name} is broken: {listed[name]}")
+        found = run(agent.desk.ask(name, lambda fold: (fold.state, fold.count("done"))))
+        _require(found == copied, f"atomic: the copy {name} was {copied} and is {found}")
 
 
 # --- people -----------------------------------------------------------------------------------

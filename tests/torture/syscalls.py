@@ -141,6 +141,7 @@ OPERATIONS = [
     Operation("prune", _begun, lambda w, c: c.prune(TASK, keep_last=1, older_than_hours=0)),
     Operation("restore", _pruned, _restore),
     Operation("rewind", _begun, lambda w, c: w.rewind(TASK, 2)),
+    Operation("fork", _begun, lambda w, c: w.fork(TASK, 0, "copy")),
     Operation("pin", _begun, lambda w, c: w.pin(TASK, 2)),
     Operation("reopen", _begun, lambda w, c: w.reopen(TASK, "a")),
     Operation("load of an edit", _edited, lambda w, c: c.load(TASK)),
@@ -207,6 +208,11 @@ async def _snapshot(workspace: Workspace, caller: Caller) -> Snapshot:
         "steps": {line.step: [line.status, line.result] for line in steps},
         "questions": [[asked.question, asked.answer] for asked in brief.questions],
         "checkpoints": {line.checkpoint: [line.label, line.pinned] for line in checkpoints},
+        "others": {
+            line.task: [line.status, line.problem, (await workspace.brief(line.task)).state]
+            for line in await workspace.tasks()
+            if line.task != TASK
+        },
         "available": {
             str(line.checkpoint): await workspace.state_at(TASK, line.checkpoint)
             for line in checkpoints
@@ -276,9 +282,10 @@ class Victim:
         for words in said:
             if words[0] == "failed":
                 yield where + words[1]
-        problems = [*self._judged(self._told(root), was_answered=["answered"] in said)]
-        if self._told(root)["found"]:
-            problems += acknowledged.unhealthy(root, [TASK])
+        now = self._told(root)
+        problems = [*self._judged(now, was_answered=["answered"] in said)]
+        if now["found"]:
+            problems += acknowledged.unhealthy(root, [TASK, *now["others"]])
         for problem in problems:
             yield where + problem
         if not problems:

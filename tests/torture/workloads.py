@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.torture.direct_engine import open_workspace, run
 from tests.torture.interleaving import Interleaving
-from tests.torture.ledger import Broken, Ledger, WatchedEngine
+from tests.torture.ledger import Broken, Copied, Ledger, WatchedEngine
 from tests.torture.memory_disk import File, FileSystem, Folder, Killed, MemoryDisk
 
 from holdfast_storage.caller import Caller
@@ -275,6 +275,21 @@ class Agent:
             self.ledger.version += 1
         self.trashed.pop()
 
+    def fork(self) -> None:
+        """Copy the task as it is to a new one."""
+        new = f"copy-{self.name}-{self._next()}"
+        copied = self._copied(TASK)
+        # From now on it may be there, but only whole.
+        self.ledger.copies[new] = (copied, False)
+        self.ledger.version += 1
+        run(self.workspace.fork(TASK, 0, new))
+        self.ledger.copies[new] = (copied, True)
+        self.ledger.version += 1
+
+    def _copied(self, task: str) -> Copied:
+        desk = self.workspace._desk  # pyright: ignore[reportPrivateUsage]
+        return run(desk.ask(task, lambda fold: (fold.state, fold.count("done"))))
+
     def rewind(self) -> None:
         """Go back to the oldest checkpoint there is."""
         there = [number for number in self.ledger.checkpoints if number not in self.ledger.going]
@@ -412,7 +427,7 @@ class Story:
 
 ALONE = (
     *("save", "save_pages", "append", "mark", "begin", "begin_and_mark", "render", "prune"),
-    *("restore", "rewind", "finish"),
+    *("restore", "rewind", "finish", "fork"),
 )
 _TOGETHER = (
     *("save", "save_pages", "append", "mark", "mark_shared", "begin_shared", "begin_and_mark"),

@@ -12,7 +12,13 @@ from holdfast_storage.core.ids import folder_name
 from holdfast_storage.core.records import DamagedLine, Place, Record, decode_line
 from holdfast_storage.engines.base import Finding
 from holdfast_storage.engines.folder import names
-from holdfast_storage.engines.folder.files import Disk, open_folder, read_file, reading
+from holdfast_storage.engines.folder.files import (
+    Disk,
+    open_folder,
+    read_file,
+    reading,
+    untouched_seconds,
+)
 from holdfast_storage.engines.folder.kept import Kept
 from holdfast_storage.engines.folder.limits import ABANDONED_SECONDS
 from holdfast_storage.engines.folder.lock import GATE, LOCK
@@ -89,8 +95,11 @@ class Checker:
 
     def _in_the_making(self, tasks: int, name: str, path: str) -> list[Finding]:
         with suppress(FileNotFoundError):
-            age = (self._disk.now_ns() - self._disk.stat(name, at=tasks).st_mtime_ns) / 1e9
-            if age >= ABANDONED_SECONDS:
+            try:
+                is_abandoned = untouched_seconds(self._disk, name, at=tasks) >= ABANDONED_SECONDS
+            except UnsafeFile as error:
+                return [Finding(path, f"is none of our copies ({error}); you may delete it")]
+            if is_abandoned:
                 return [Finding(path, "was left by an import or fork that died; you may delete it")]
         return []
 

@@ -264,22 +264,13 @@ class FolderEngine:
             lambda: Planting(self._disk, self._workspace, task, self._limits)
         )
         try:
-            if not await self._saving(lambda: self._begun(planting, beside)):
+            if not await self._saving(lambda: planting.begin(beside)):
                 return False
             async for drafts in portions:
                 await self._saving(partial(planting.add, drafts))
             return await self._saving(planting.finish)
         finally:
             await self._saving(planting.close)
-
-    def _begun(self, planting: Planting, beside: Beside) -> bool:
-        if not planting.begin():
-            return False
-        for (kind, name), raw in beside.kept.items():
-            planting.keep(kind, name, raw)
-        for line in beside.loads:
-            planting.log_load(line)
-        return True
 
     async def _saving(self, work: Callable[[], T]) -> T:
         try:

@@ -553,6 +553,10 @@ def replace_file(disk: Disk, name: str, raw: bytes, *, at: int, mode: int = FILE
     disk.flush(at)
 
 
+# A task's folder has folders in it, and these have none.
+_LEVELS = 2
+
+
 def remove_abandoned(disk: Disk, folder: int, older_than_seconds: float) -> None:
     """Remove what somebody who died meant to put in place; whoever lives is done long before.
 
@@ -560,10 +564,36 @@ def remove_abandoned(disk: Disk, folder: int, older_than_seconds: float) -> None
     """
     for name in filter(is_temporary, disk.listdir(folder)):
         # Another process may be doing the same; and an untidy folder keeps nobody from working.
-        with suppress(OSError):
-            age_ns = disk.now_ns() - disk.stat(name, at=folder).st_mtime_ns
-            if age_ns >= older_than_seconds * 1e9:
-                disk.unlink(name, at=folder)
+        with suppress(OSError, UnsafeFile):
+            if untouched_seconds(disk, name, at=folder) >= older_than_seconds:
+                remove(disk, name, at=folder)
+
+
+def untouched_seconds(disk: Disk, name: str, *, at: int) -> float:
+    """Say how long ago a file, or anything in a folder, was last written to."""
+    return (disk.now_ns() - _touched_ns(disk, name, at, _LEVELS)) / 1e9
+
+
+def _touched_ns(disk: Disk, name: str, at: int, levels: int) -> int:
+    found = disk.stat(name, at=at)
+    if not stat.S_ISDIR(found.st_mode):
+        return found.st_mtime_ns
+    if levels == 0:
+        raise UnsafeFile(name, "it is nested deeper than anything of ours")
+    with opened_folder(disk, name, at=at) as folder:
+        inside = [_touched_ns(disk, each, folder, levels - 1) for each in disk.listdir(folder)]
+    return max([found.st_mtime_ns, *inside])
+
+
+def remove(disk: Disk, name: str, *, at: int) -> None:
+    """Remove a file, or a folder with all that is in it."""
+    if not stat.S_ISDIR(disk.stat(name, at=at).st_mode):
+        disk.unlink(name, at=at)
+        return
+    with opened_folder(disk, name, at=at) as folder:
+        for each in disk.listdir(folder):
+            remove(disk, each, at=folder)
+    disk.rmdir(name, at=at)
 
 
 def read_fd(disk: Disk, fd: int, limit: int | None = None) -> bytes:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import errno
-import stat
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holdfast_storage.core.ids import folder_name
 from holdfast_storage.engines.folder import loads, names
@@ -15,16 +14,17 @@ from holdfast_storage.engines.folder.files import (
     make_folder,
     new_file,
     open_folder,
+    remove,
     write_all,
 )
 from holdfast_storage.engines.folder.kept import Kept
 from holdfast_storage.engines.folder.progress import Reached
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from holdfast_storage.core.records import Draft
-    from holdfast_storage.engines.base import Kind
+    from holdfast_storage.engines.base import Beside
     from holdfast_storage.engines.folder.drafting import Chunk
     from holdfast_storage.engines.folder.files import Disk
     from holdfast_storage.engines.folder.limits import Limits
@@ -51,8 +51,8 @@ class Planting:
         self._tasks = workspace.prepare()
         self._folder = self._journal = self._segment = -1
 
-    def begin(self) -> bool:
-        """Make room; False if the name is taken."""
+    def begin(self, beside: Beside) -> bool:
+        """Make room, and put there what lies beside the journal; False if the name is taken."""
         with suppress(FileNotFoundError):
             self._disk.stat(self._name, at=self._tasks)
             return False
@@ -60,15 +60,11 @@ class Planting:
         self._folder = open_folder(self._disk, self._temporary, at=self._tasks)
         make_folder(self._disk, names.JOURNAL, at=self._folder)
         self._journal = open_folder(self._disk, names.JOURNAL, at=self._folder)
+        for (kind, name), raw in beside.kept.items():
+            Kept(self._disk, self._folder).keep(kind, name, raw)
+        for line in beside.loads:
+            loads.append(self._disk, self._folder, line, self._limits.loads_bytes)
         return True
-
-    def keep(self, kind: Kind, name: str, raw: bytes) -> None:
-        """Put a file beside it."""
-        Kept(self._disk, self._folder).keep(kind, name, raw)
-
-    def log_load(self, line: Mapping[str, Any]) -> None:
-        """Note who resumed."""
-        loads.append(self._disk, self._folder, line, self._limits.loads_bytes)
 
     def add(self, drafts: Sequence[Draft]) -> None:
         """Write the next records."""
@@ -112,16 +108,4 @@ class Planting:
             if fd >= 0:
                 self._disk.close(fd)
         with suppress(FileNotFoundError):
-            self._remove(self._temporary, self._tasks)
-
-    def _remove(self, name: str, at: int) -> None:
-        folder = open_folder(self._disk, name, at=at)
-        try:
-            for each in self._disk.listdir(folder):
-                if stat.S_ISDIR(self._disk.stat(each, at=folder).st_mode):
-                    self._remove(each, folder)
-                else:
-                    self._disk.unlink(each, at=folder)
-        finally:
-            self._disk.close(folder)
-        self._disk.rmdir(name, at=at)
+            remove(self._disk, self._temporary, at=self._tasks)

@@ -202,7 +202,10 @@ class WorkspaceFolder:
             with opened_folder(disk, names.SCHEMA, at=root) as schema:
                 remove_abandoned(disk, schema, self._abandoned_seconds)
                 self._put(names.SCHEMA_FILE, self._schema, schema)
-        make_folder(disk, names.TASKS, at=root)
+        if not make_folder(disk, names.TASKS, at=root):
+            with opened_folder(disk, names.TASKS, at=root) as tasks:
+                # Copies of whole tasks that were on their way.
+                remove_abandoned(disk, tasks, self._abandoned_seconds)
         self._put_settings(root)
         self._adopt(self.settings())
         _pending_ids.pop(self.root, None)
