@@ -32,9 +32,11 @@ from holdfast_storage.core.errors import (
     InvalidName,
     InvalidValue,
     RevisionNeeded,
+    TooLarge,
     Unknown,
 )
 from holdfast_storage.core.fold import Changed, Changes, Fold
+from holdfast_storage.core.limits import Limits
 from holdfast_storage.core.records import Place, Record
 from holdfast_storage.core.strict_json import JsonObject
 from holdfast_storage.core.times import stamp
@@ -227,7 +229,9 @@ class Caller:
         arguments = [replace, append, goal, next, list(plan), total, label, milestone]
         # Once, for everything that is to be known of it: whether it is the same call again, whether
         # it is within the limits, and how it stands in the journal.
-        raw, rest = _encoded(state), _encoded([*arguments, list(refs), revision])
+        limits = self._desk.settings.limits
+        raw = _encoded(state, limits)
+        rest = _encoded([*arguments, list(refs), revision], limits)
         asked = _digest(raw, rest) if raw and rest else ""
         remembered = self._memory.meet(task)
         known = remembered.last_save
@@ -800,11 +804,13 @@ def _refuse_of_another_run(revision: int, opened: int) -> None:
         raise InvalidValue("revision", _OVER)
 
 
-def _encoded(value: Any) -> bytes:
+def _encoded(value: Any, limits: Limits) -> bytes:
     try:
-        return strict_json.encode(value)
-    except (ValueError, TypeError, RecursionError):
-        # Something in it is no JSON; the decision will say what.
+        return strict_json.check(
+            value, "the call", max_bytes=limits.state_bytes, max_depth=limits.depth
+        )
+    except (InvalidValue, TooLarge):
+        # Something in it is no JSON, or there is too much; the decision will say what.
         return b""
 
 

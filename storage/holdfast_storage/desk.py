@@ -104,6 +104,11 @@ class Folds:
         """Say whether the task is known."""
         return task in self._folds
 
+    def forget(self, task: str) -> None:
+        """Let go of a fold of which nobody can tell whether its journal is still there."""
+        with self._lock:
+            self._folds.pop(task, None)
+
     def drop(self, task: str) -> None:
         """Forget a fold that may have taken in what did not become durable."""
         with self._lock:
@@ -207,6 +212,7 @@ class Desk:
     ) -> None:
         self.engine, self.clock, self.new_id, self.settings = engine, clock, new_id, settings
         self.folds = Folds()
+        engine.when_forgotten(self.folds.forget)
         self.settings_problem = ""
         # What the settings were read from: an engine gives the same again while nothing changed.
         self._settings_read: Mapping[str, Any] | None = None

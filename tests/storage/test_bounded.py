@@ -92,7 +92,7 @@ async def test_the_engine_forgets_tasks_whose_views_it_and_others_rendered_in_tu
         assert not any(name.startswith(".hfview.") for name in names_in(root / "tasks"))
 
 
-@pytest.mark.parametrize("forgotten_kept", [1024, 1], ids=["known again", "count was lost"])
+@pytest.mark.parametrize("forgotten_kept", [1024, 0], ids=["known again", "forgotten for good"])
 async def test_a_journal_that_was_replaced_while_it_was_forgotten_is_read_anew(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forgotten_kept: int
 ) -> None:
@@ -143,6 +143,33 @@ def test_many_small_tasks_are_kept_at_hand_and_fewer_large_ones(
     assert [folds.is_warm(f"task-{number}") for number in range(300)] == [
         number >= 300 - kept for number in range(300)
     ]
+
+
+async def test_a_task_that_was_forgotten_for_good_costs_what_a_new_one_does(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was taken for one whose journal had been replaced, and read from its very beginning."""
+    monkeypatch.setattr(engine, "_FORGOTTEN_KEPT", 0)
+    async with opened(root, known_tasks=2) as workspace:
+        report = workspace.task("report")
+        for number in range(4):
+            await report.save({"run": number})
+            if number < 3:
+                await report.finish()
+                await report.load()
+        for number in range(4):
+            await workspace.task(f"task-{number}").done("step")
+        begun_anew: list[str] = []
+
+        def drop(_: Folds, task: str) -> None:
+            begun_anew.append(task)
+
+        monkeypatch.setattr(Folds, "drop", drop)
+
+        brief = await report.load()
+
+        assert (brief.run, brief.state) == (4, {"run": 3})
+        assert begun_anew == []
 
 
 async def test_of_a_forgotten_task_little_is_remembered(root: Path) -> None:

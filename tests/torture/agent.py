@@ -17,6 +17,8 @@ from holdfast_storage.workspace import Workspace
 # What racing agents are rightly refused: they load, or leave it.
 _EXPECTED = {"run_closed", "load_first", "unfinished", "unknown", "busy"}
 
+_AT_ONCE = 8
+
 ChooseTask = Callable[[random.Random], str]
 
 
@@ -71,6 +73,23 @@ class Agent:
             marked = await caller.mark(task, step, 1, claim=begun.claim)
             self._say("done", task, marked.revision, step, 1)
 
+    async def mark_at_once(self, caller: Caller, task: str) -> None:
+        """Mark steps of several tasks at the same time, as a server does for its clients."""
+        tasks = [task, *(self._choose_task(self._chance) for _ in range(_AT_ONCE - 1))]
+        steps = [f"{self._name}-{self._count}-{number}" for number in range(_AT_ONCE)]
+        outcomes = await asyncio.gather(
+            *(caller.mark(each, step, 1) for each, step in zip(tasks, steps, strict=True)),
+            return_exceptions=True,
+        )
+        refusals: list[BaseException] = []
+        for each, step, outcome in zip(tasks, steps, outcomes, strict=True):
+            if isinstance(outcome, BaseException):
+                refusals.append(outcome)
+            else:
+                self._say("done", each, outcome.revision, step, 1)
+        for refusal in refusals:
+            raise refusal
+
     async def append(self, caller: Caller, task: str) -> None:
         item = [self._name, self._count]
         saved = await caller.save(task, append={"log": [item]})
@@ -115,6 +134,7 @@ _SHARES: dict[Callable[[Agent, Caller, str], Awaitable[None]], int] = {
     Agent.save: 10,
     Agent.load: 10,
     Agent.begin_and_mark: 8,
+    Agent.mark_at_once: 3,
     Agent.list_all: 4,
     Agent.look_back: 3,
     Agent.prune: 2,

@@ -119,6 +119,9 @@ class DirectEngine:
     async def rewrite(self, task: str, lines: Mapping[int, Draft], label: str) -> str:
         return self.folder(task).rewrite(lines, label, self._trash)
 
+    def when_forgotten(self, call: Callable[[str], object]) -> None:
+        pass  # a process lives for a story, and forgets no task
+
     async def prepare(self) -> None:
         self._workspace.prepare()
 

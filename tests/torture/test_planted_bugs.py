@@ -101,9 +101,11 @@ def test_system_calls_see_a_segment_that_is_rewritten_in_place() -> None:
 # --- soak -------------------------------------------------------------------------------------
 
 
-def held(mib_per_hour: float, descriptors_per_hour: float = 0, fills: float = 6) -> list[Sample]:
+def held(
+    mib_per_hour: float, descriptors_per_hour: float = 0, fills: float = 6, seed: int = SEED
+) -> list[Sample]:
     """An hour of samples with noise; in the first 16 minutes caches fill with so many MiB."""
-    chance = random.Random(SEED)
+    chance = random.Random(seed)
     return [
         Sample(
             second,
@@ -120,7 +122,11 @@ def test_a_soak_sees_memory_and_descriptors_that_rise_and_not_noise() -> None:
     assert len([*soak.grown({1: held(1.2)})]) == 1
     assert len([*soak.grown({1: held(1.2, fills=0)})]) == 1
     assert len([*soak.grown({1: held(3.0)})]) == 1
-    assert len([*soak.grown({1: held(0.0, descriptors_per_hour=4)})]) == 1
+    assert len([*soak.grown({1: held(0.0, descriptors_per_hour=6)})]) == 1
+
+
+def test_a_soak_accuses_no_process_of_noise() -> None:
+    assert not [*soak.grown({seed: held(0.0, seed=seed) for seed in range(100)})]
 
 
 @pytest.mark.timeout(300)

@@ -267,8 +267,8 @@ def _note_keys(fold: Fold, record: Record, new: JsonObject) -> None:
 
 def _forget_overwritten(fold: Fold, new: JsonObject) -> None:
     """Of a value that somebody wrote over it is no longer asked when a person wrote it."""
-    for edited in [path for path in fold.edited_paths if path.startswith("/state/")]:
-        steps = delta.path_of(edited.removeprefix("/state"))
+    for edited in [path for path in fold.edited_paths if path.startswith(f"{STATE}/")]:
+        steps = delta.path_of(edited.removeprefix(STATE))
         if not strict_json.same(delta.at(fold.state, steps), delta.at(new, steps)):
             del fold.edited_paths[edited]
 

@@ -199,7 +199,7 @@ def changes_since(changes: Iterable[Changed], belief: Belief, limit: int = 20) -
     own = belief.own
     for noted in [each for each in changes if each.seq > met and each.id not in own]:
         if noted.seq > heard or is_person(noted.by):
-            for changed in noted.by_key():
+            for changed in noted.each():
                 first.setdefault(changed.path, changed.old)
                 by_path[changed.path] = changed
     return [

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from holdfast_storage.core.strict_json import JsonObject, is_array, is_object, pointer, same
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 __all__ = ["MISSING", "Changes", "Missing", "apply", "at", "diff", "path_of", "pointer"]
 
@@ -173,22 +173,25 @@ def _listed(old: JsonObject, new: JsonObject, changes: Changes) -> list[Differen
 
 def key_differences(old: JsonObject, new: JsonObject) -> list[Difference]:
     """List the top-level keys that differ, whatever below them does."""
+    return by_key(old, new, keys_that_differ(old, new))
+
+
+def by_key(old: JsonObject, new: JsonObject, keys: Iterable[str]) -> list[Difference]:
+    """List top-level keys that are known to differ."""
     return [
-        Difference(_below("", key), old.get(key, MISSING), new.get(key, MISSING))
-        for key in keys_that_differ(old, new)
+        Difference(_below("", key), old.get(key, MISSING), new.get(key, MISSING)) for key in keys
     ]
 
 
 def keys_that_differ(old: JsonObject, new: JsonObject) -> list[str]:
-    """Name the top-level keys that differ, the dropped ones last."""
-    found = [
+    """Name the top-level keys that differ, the dropped ones first."""
+    found = [key for key in old if key not in new] if not old.keys() <= new.keys() else []
+    found += [
         key
         for key in _keys_not_shared(old, new)
         # What is not equal, which C can tell, is not the same.
         if (before := old.get(key, MISSING)) != (now := new[key]) or not same(before, now)
     ]
-    if not old.keys() <= new.keys():
-        found += [key for key in old if key not in new]
     return found
 
 

@@ -14,7 +14,7 @@ from datetime import datetime
 from itertools import takewhile
 from typing import Any, NamedTuple
 
-from holdfast_storage.core.delta import key_differences
+from holdfast_storage.core.delta import by_key
 from holdfast_storage.core.records import Place
 from holdfast_storage.core.strict_json import JsonObject
 from holdfast_storage.core.times import moment
@@ -96,8 +96,8 @@ class Question:
 class Changed(NamedTuple):
     """One value that somebody changed, for those who remember the old one.
 
-    Of a save that changed very many it is one for all of them, and `by_key` tells them apart: most
-    are never asked for.
+    Of a save that changed very many it is one for all of them, with the keys of the state that differ
+    and nothing else in `old` and `new`; `each` tells them apart. Most are never asked for.
     """
 
     seq: int
@@ -108,13 +108,13 @@ class Changed(NamedTuple):
     new: Any
     weight: int = 1  # how many keys of the state this is about
 
-    def by_key(self) -> list[Changed]:
+    def each(self) -> list[Changed]:
         """Give one for each value, or for each key of the state where there are very many."""
         if self.path != STATE:
             return [self]
         return [
-            self._replace(path=STATE + each.path, old=each.old, new=each.new, weight=1)
-            for each in key_differences(self.old, self.new)
+            self._replace(path=STATE + one.path, old=one.old, new=one.new, weight=1)
+            for one in by_key(self.old, self.new, {**self.old, **self.new})
         ]
 
 

@@ -109,9 +109,9 @@ def _same_items(a: Any, b: Any) -> bool:
 
 _PLAIN = frozenset({*_EXACT, float, list, dict})
 _NUMBERS = frozenset({int, float})
-# So few values are sooner looked at one by one; nor can they be nested any deeper.
+# So few values are sooner looked at one by one; and so many nest at most as deep.
 _FEW = 32
-_SHORT_NUMBER = 1 << 64
+_SHORT = 1 << 64  # integers nearer to zero than this need no closer look
 _INSTEAD = {
     "bytes": "use text, for example base64",
     "date": "use text in ISO 8601",
@@ -132,25 +132,13 @@ def check(value: Any, where: str, *, max_bytes: int, max_depth: int = MAX_DEPTH)
         raw = encode(value)
     except pydantic_core.PydanticSerializationError:
         _refuse(value, where, max_depth)
-    _check_size(raw, where, max_bytes)
+    if len(raw) > max_bytes:
+        raise TooLarge(where, len(raw), max_bytes)
     return raw
 
 
-def check_encoded(
-    value: Any, raw: bytes, where: str, *, max_bytes: int, max_depth: int = MAX_DEPTH
-) -> None:
-    """Refuse what `check` would, of a value that `encode` has made `raw` of already."""
-    _check_values(value, where, max_bytes, max_depth)
-    _check_size(raw, where, max_bytes)
-
-
-def _check_size(raw: bytes, where: str, max_bytes: int) -> None:
-    if len(raw) > max_bytes:
-        raise TooLarge(where, len(raw), max_bytes)
-
-
 def _check_values(value: Any, where: str, max_bytes: int, max_depth: int) -> None:
-    """Refuse what is not plain; of a text only its encoding can tell."""
+    """Refuse what is not plain JSON; whether a text is one, its encoding will tell."""
     if max_depth < _FEW or not _are_few_and_plain(value):
         _check_levels(value, where, max_bytes, max_depth)
 
@@ -161,7 +149,7 @@ def _are_few_and_plain(value: Any) -> bool:
     for item in values:
         kind = type(item)
         if kind in _EXACT:
-            if isinstance(item, int) and not -_SHORT_NUMBER < item < _SHORT_NUMBER:
+            if isinstance(item, int) and not -_SHORT < item < _SHORT:
                 return False
         elif is_object(item):
             if len(item) > _FEW or not set(map(type, item)) <= {str}:

@@ -6,7 +6,7 @@ lack is said in its `Capabilities`, never found out by calling it.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Container, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -140,6 +140,13 @@ class Engine(Protocol):
     @property
     def host(self) -> Host:
         """The machine, to tell records of other machines apart."""
+        ...
+
+    def when_forgotten(self, call: Callable[[str], object]) -> None:
+        """Have this called with each task of which the engine can no longer tell a replaced journal.
+
+        Whoever remembers anything of it must forget it too. It may be called in any thread.
+        """
         ...
 
     async def prepare(self) -> None:

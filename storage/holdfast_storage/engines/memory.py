@@ -119,6 +119,9 @@ class MemoryEngine:
     def process(self) -> str:
         return self._process
 
+    def when_forgotten(self, call: Callable[[str], object]) -> None:
+        pass  # nothing is ever forgotten, and nobody can replace anything
+
     async def prepare(self) -> None:
         pass
 

@@ -96,7 +96,8 @@ class Threads:
         try:
             return await self._get(task, ns, checkpoint_id)
         except JournalReplaced:
-            # Somebody pruned in this very moment.
+            # Somebody pruned in this very moment, or put another journal in the place of this one.
+            self._threads.pop(task, None)
             return await self._get(task, ns, checkpoint_id)
 
     async def _get(self, task: str, ns: str, checkpoint_id: str) -> Found | None:
@@ -152,7 +153,9 @@ class Threads:
         if not now.is_open:
             self._threads.pop(task, None)
             return Thread()
-        thread = self._threads.get(task) or await self._fresh(task)
+        thread = self._threads.get(task)
+        if thread is None or thread.seq > now.seq:
+            thread = await self._fresh(task)
         if thread.seq < now.seq:
             await self._read_on(task, thread)
         if thread.is_stale:

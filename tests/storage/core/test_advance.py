@@ -810,13 +810,13 @@ def test_a_save_that_changes_very_much_is_one_change_until_somebody_asks_for_eac
     agent.save(many(2, 590) | {"new": 1}, replace=True)
 
     noted = list(story.fold.changes)[-1]
-    found = {each.path: (each.old, each.new) for each in noted.by_key()}
+    found = {each.path: (each.old, each.new) for each in noted.each()}
 
     assert len(story.fold.changes) == 1
-    # The last of them, as with small ones: those that were dropped, and before them the changed ones.
+    # The last of them, as with small ones, and rather what is there than what was dropped.
     assert len(found) == noted.weight == 512
-    assert found["/state/k599"] == ([1, 599], MISSING)
-    assert found["/state/k500"] == ([1, 500], [2, 500])
+    assert "/state/k599" not in found
+    assert found["/state/k589"] == ([1, 589], [2, 589])
     assert found["/state/new"] == (MISSING, 1)
 
 
@@ -840,6 +840,23 @@ def test_what_changed_very_much_leaves_room_for_as_many_changes_as_before() -> N
 
     # Five of them hold less than 512 keys, so one more is kept.
     assert [noted.weight for noted in story.fold.changes] == [100] * 6
+
+
+def test_what_was_dropped_is_told_as_missing() -> None:
+    story, agent = started(many(1, 40))
+    agent.save({"new": 1}, replace=True)
+
+    [noted] = list(story.fold.changes)[-1:]
+
+    assert (noted.weight, noted.each()[0].new, noted.each()[-1].old) == (41, MISSING, MISSING)
+
+
+def test_who_wrote_a_value_is_known_though_very_many_were_dropped_with_it() -> None:
+    story, agent = started(many(1))
+    agent.save({"new": 1}, replace=True)
+    story.agent("bob").mark("one")
+
+    assert last_writer(story.fold, "/state/new") == agent.by
 
 
 def test_who_wrote_a_value_is_known_though_very_many_were_written_with_it() -> None:

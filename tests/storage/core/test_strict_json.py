@@ -397,16 +397,3 @@ def test_a_number_that_no_float_can_hold_is_fine_among_floats(number: int) -> No
 def test_beside_such_a_number_a_wrong_one_is_still_found(wrong: float) -> None:
     with pytest.raises(InvalidValue, match="v/1"):
         strict_json.check([10**400, wrong], "v", max_bytes=10**5)
-
-
-@pytest.mark.parametrize(
-    "value", [{"a": (1,)}, {"a": {1}}, {1: 2}, {"a": b"x"}, {"a": float("nan")}]
-)
-def test_what_was_encoded_before_is_held_to_the_same(value: Any) -> None:
-    with pytest.raises(InvalidValue):
-        strict_json.check_encoded(value, b"{}", "v", max_bytes=100)
-
-
-def test_what_was_encoded_before_is_measured() -> None:
-    with pytest.raises(TooLarge):
-        strict_json.check_encoded({"a": "xx"}, strict_json.encode({"a": "xx"}), "v", max_bytes=9)

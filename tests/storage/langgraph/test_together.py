@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from pathlib import Path
 
+import pytest
 from langchain_core.runnables import RunnableConfig
-from tests.storage.langgraph.puts import THREAD, found, id_of, put, saver_in
+from tests.storage.langgraph.puts import (
+    THREAD,
+    found,
+    id_of,
+    put,
+    saver_in,
+    task_folder,
+    values_of,
+)
 from tests.storage.processes import Parent, all_at_once
 
 PUTS = 12
@@ -52,3 +62,25 @@ def test_a_thread_may_have_any_name(tmp_path: Path) -> None:
 
         assert found(saver, config).checkpoint["channel_values"] == {"a": 1}
     assert len(list((tmp_path / ".holdfast" / "tasks").iterdir())) == 1
+
+
+@pytest.mark.parametrize("theirs", [2, 3, 6], ids=["shorter", "as long", "longer"])
+def test_a_journal_that_was_put_in_place_of_the_old_one_is_what_counts(
+    tmp_path: Path, theirs: int
+) -> None:
+    """Somebody restores a backup while the program runs."""
+    with saver_in(tmp_path / "backup") as backup:
+        for number in range(theirs):
+            put(backup, {"theirs": number})
+    with saver_in(tmp_path) as saver:
+        for number in range(3):
+            put(saver, {"ours": number})
+        assert values_of(saver) == {"ours": 2}
+
+        journal = task_folder(tmp_path) / "journal"
+        shutil.rmtree(journal)
+        shutil.copytree(task_folder(tmp_path / "backup") / "journal", journal)
+
+        assert values_of(saver) == {"theirs": theirs - 1}
+        listed = [each.checkpoint["channel_values"] for each in saver.list(THREAD)]
+        assert listed == [{"theirs": number} for number in reversed(range(theirs))]

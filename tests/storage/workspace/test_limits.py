@@ -31,6 +31,14 @@ def deep(levels: int) -> Any:
     return value
 
 
+def unfolding() -> list[Any]:
+    """Name one list a thousand times, and that one a thousand times, and so on."""
+    value: list[Any] = [1]
+    for _ in range(8):
+        value = [value] * 1000
+    return value
+
+
 class Text(str):
     __slots__ = ()
 
@@ -38,6 +46,12 @@ class Text(str):
 REFUSED: dict[str, tuple[Callable[[Caller], Awaitable[object]], type[HoldfastError]]] = {
     "a state over 16 MiB": (lambda c: c.save("t", {"a": "x" * 2**24}), TooLarge),
     "an append over 16 MiB": (lambda c: c.save("t", append={"a": ["x" * 2**24]}), TooLarge),
+    "a state that unfolds without end": (lambda c: c.save("t", {"a": unfolding()}), TooLarge),
+    "an append that unfolds without end": (
+        lambda c: c.save("t", append={"a": unfolding()}),
+        TooLarge,
+    ),
+    "a result that unfolds without end": (lambda c: c.mark("t", "s", unfolding()), TooLarge),
     "a result over 64 KiB": (lambda c: c.mark("t", "s", "x" * 2**16), TooLarge),
     "a goal over 16 KiB": (lambda c: c.save("t", goal="x" * (2**14 + 1)), TooLarge),
     "a next over 16 KiB": (lambda c: c.mark("t", "s", next="ä" * (2**13 + 1)), TooLarge),

@@ -25,7 +25,7 @@ class StateRequest:
     append: Mapping[str, list[Any]] | None = None
     # The state at the revision the caller says it builds on, in place of what it believes.
     base: JsonObject | None = None
-    # What `strict_json.encode` made of the state when it was sent, if anybody has asked it to.
+    # What `strict_json.check` made of the state when it was sent, if anybody has asked it to.
     raw: bytes = b""
 
 
@@ -122,11 +122,9 @@ def _encoded(value: Any, where: str, context: Context, raw: bytes = b"") -> byte
     limits = context.settings.limits
     if type(value) is not dict:
         raise InvalidValue(where, "it must be a JSON object")
-    most = {"max_bytes": limits.state_bytes, "max_depth": limits.depth}
-    if not raw:
-        return strict_json.check(value, where, **most)
-    strict_json.check_encoded(value, raw, where, **most)
-    return raw
+    return raw or strict_json.check(
+        value, where, max_bytes=limits.state_bytes, max_depth=limits.depth
+    )
 
 
 def _check_total(value: JsonObject, before: int, added: int, context: Context) -> None:

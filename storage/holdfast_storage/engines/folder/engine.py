@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from holdfast_storage.engines.base import Beside, Trashed
 
 T = TypeVar("T")
-# A fold is forgotten long before as many other tasks came by; without one, nothing hangs on whether a
-# journal is still the same.
 _FORGOTTEN_KEPT = 1024
 
 
@@ -57,9 +55,10 @@ class FolderEngine:
         self._tasks: OrderedDict[str, TaskFolder] = OrderedDict()
         self._hot: OrderedDict[str, TaskFolder] = OrderedDict()
         self._queues: dict[str, CommitQueue] = {}
-        # How far the journals of forgotten tasks were read, so that each is known again.
+        # How far the journals of forgotten tasks were read, so that each is known again; None if only
+        # that it was read.
         self._forgotten: dict[str, bytes | None] = {}
-        self._has_lost_count = False
+        self._when_forgotten: Callable[[str], object] = lambda task: None
         self._turns = Turns()
         self._mutex = Lock()
         self._is_closed = False
@@ -128,13 +127,16 @@ class FolderEngine:
             task.close()
         self._workspace.close()
 
+    def when_forgotten(self, call: Callable[[str], object]) -> None:
+        self._when_forgotten = call
+
     # --- tasks --------------------------------------------------------------------------------
 
     def _task(self, task: str) -> TaskFolder:
         with self._mutex:
             found = self._tasks.get(task)
             if found is None:
-                packed = self._forgotten.get(task)
+                packed = self._forgotten.pop(task, b"")
                 found = self._tasks[task] = TaskFolder(
                     self._disk,
                     self._workspace,
@@ -142,18 +144,12 @@ class FolderEngine:
                     self._limits,
                     self._boot,
                     reached=Reached.unpacked(packed) if packed else None,
-                    was_forgotten=self._was_forgotten(task),
+                    was_forgotten=packed is None,
                 )
-                self._forgotten.pop(task, None)
             self._tasks.move_to_end(task)
             if len(self._tasks) > self._limits.known_tasks:
                 self._forget_the_coldest()
             return found
-
-    def _was_forgotten(self, task: str) -> bool:
-        """Say whether it may have been known before, and nobody can tell now which journal it had."""
-        is_known = self._forgotten.get(task) is not None
-        return not is_known and (task in self._forgotten or self._has_lost_count)
 
     def _forget_the_coldest(self) -> None:
         """Forget the task used least recently; one that is in use stays until its turn comes again."""
@@ -165,8 +161,9 @@ class FolderEngine:
             self._queues.pop(coldest, None)
             self._forgotten[coldest] = folder.reached.packed() if folder.reached else None
             if len(self._forgotten) > _FORGOTTEN_KEPT:
-                del self._forgotten[next(iter(self._forgotten))]
-                self._has_lost_count = True
+                lost = next(iter(self._forgotten))
+                del self._forgotten[lost]
+                self._when_forgotten(lost)
         else:
             self._tasks.move_to_end(coldest)
 

@@ -93,11 +93,6 @@ class TaskLock:
             return new_file(self._disk, name, at=folder)
         return open_file(self._disk, name, UPDATE, at=folder)
 
-    @property
-    def is_open(self) -> bool:
-        """Whether the lock's files are open."""
-        return self._lock >= 0
-
     def close(self) -> None:
         """Let go of the files."""
         for fd in (self._gate, self._lock):

@@ -146,11 +146,14 @@ class TaskFolder:
             tasks = self._workspace.prepare() if create else self._workspace.tasks_folder()
             if tasks is None:
                 return False
+            began = self._disk.monotonic()
             try:
                 self._open_folders(tasks, create=create)
             except FileNotFoundError:
                 self._close()
                 return False
+            took = self._disk.monotonic() - began
+            self._workspace.opens_quickly = took < self._limits.at_once_seconds
         self._lock.open(self._folder)
         if create and not self._is_swept:
             self._sweep()
@@ -250,10 +253,10 @@ class TaskFolder:
     def commit_at_once(self, operation: Operation) -> list[Exception | None]:
         """Commit if that means to wait for nobody and to read nothing first; else answer nothing.
 
-        A task that was read before and closed since is opened again: that is sooner done than handed
-        to another thread.
+        A task that was read before and closed since is opened again where that is quickly done: sooner
+        than it would be handed to another thread.
         """
-        if self.journal.reached is None or not self._workspace.is_prepared:
+        if self.journal.reached is None or not (self._workspace.is_prepared and self._is_swept):
             return []
         if not self._lock.enter_if_free():
             return []
@@ -268,7 +271,7 @@ class TaskFolder:
         return [accept(operation, verdict) for verdict in verdicts]
 
     def _decided_at_once(self, operation: Operation) -> list[Record | Exception | None]:
-        if not self._is_open_again() or not self._lock.take_if_free(self._lock_path):
+        if not self._reopened() or not self._lock.take_if_free(self._lock_path):
             return []
         try:
             knows_all = self.journal.is_untouched() and operation.known == self.journal.seq
@@ -276,9 +279,11 @@ class TaskFolder:
         finally:
             self._lock.release()
 
-    def _is_open_again(self) -> bool:
+    def _reopened(self) -> bool:
+        """Have the task open as it was when it was read; False if that is for another thread to do."""
         reached = self.journal.reached
-        if reached is None:
+        is_closed = self.segments.folder < 0
+        if reached is None or (is_closed and not self._workspace.opens_quickly):
             return False
         try:
             return self._open(create=False) and self.segments.hold_again(reached.segment)

@@ -57,6 +57,8 @@ class WorkspaceFolder:
         self._schema, self._readme, self._settings = schema, readme, dict(settings or {})
         self._mutex, self._making = Lock(), Lock()
         self._root = self._tasks = -1
+        # A task was last opened in less time than the event loop can be held up for.
+        self.opens_quickly = False
         # Others may still be using these, so they are closed at the end.
         self._outdated: list[int] = []
         self.is_prepared = self._was_prepared = False

@@ -113,6 +113,29 @@ async def test_a_question_to_a_task_that_was_closed_meanwhile_opens_it_in_the_lo
     assert question.accepted
 
 
+async def test_where_opening_takes_long_closed_tasks_are_opened_in_a_thread(root: Path) -> None:
+    class Slow(Disk):
+        pause = 0.0
+
+        def open(self, name: str, flags: int, mode: int = 0, *, at: int | None) -> int:
+            time.sleep(self.pause)
+            return super().open(name, flags, mode, at=at)
+
+    disk = Slow()
+    engine = FolderEngine.open(root, disk=disk, at_once_seconds=0.02, hot_tasks=1)
+    for task in "abcdef":
+        await engine.commit(task, Watched(drafted("first"), 0))
+    disk.pause = 0.02
+    questions = [Watched(None, 1) for _ in "abcde"]
+
+    for task, question in zip("abcde", questions, strict=True):
+        await engine.commit(task, question, is_light=True, only_asks=True)
+
+    await engine.close()
+    # The first may have had to find out.
+    assert [question.is_in_loop for question in questions[1:]] == [False] * 4
+
+
 async def test_what_others_wrote_to_a_task_while_it_was_closed_is_read_in_a_thread(
     root: Path,
 ) -> None:
