@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from holdfast_storage import listing, pruning
 from holdfast_storage.core import ids, strict_json
@@ -24,6 +25,10 @@ from holdfast_storage.langgraph.decide import (
 )
 from holdfast_storage.langgraph.thread import Key, Put, Save, Thread, Written
 from holdfast_storage.workspace import Workspace
+
+T = TypeVar("T")
+_THREADS_KEPT = 256
+_SEEN_KEPT = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +57,29 @@ class Found:
     answers: Mapping[str, Any]  # by interrupt, only those asked of this very graph
 
 
+class _Recent(OrderedDict[str, T]):
+    """What belongs to the threads that were used last; a program may have thousands."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    def __setitem__(self, task: str, value: T) -> None:
+        super().__setitem__(task, value)
+        self.move_to_end(task)
+        if len(self) > self._most:
+            self.popitem(last=False)
+
+
 class Threads:
     """Puts and finds checkpoints. Remembers what it has shown, because a graph replaces what it saw."""
 
     def __init__(self, workspace: Workspace, by: str) -> None:
         self._desk, self._people = workspace.desk, workspace.people
         self._author = Author(by)
-        self._threads: dict[str, Thread] = {}
-        self._seen: dict[str, int] = {}
+        self._threads: _Recent[Thread] = _Recent(_THREADS_KEPT)
+        # Of a thread that is not in here people's changes are taken for unseen: kept, and announced.
+        self._seen: _Recent[int] = _Recent(_SEEN_KEPT)
 
     # --- putting ------------------------------------------------------------------------------
 

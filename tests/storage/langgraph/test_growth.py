@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, empty_checkpoint
 from langgraph.checkpoint.sqlite import SqliteSaver
-from tests.storage.langgraph.puts import saver_in, task_folder, values_of
+from tests.storage.langgraph.puts import put, saver_in, task_folder, values_of
+
+from holdfast_storage.langgraph import threads
 
 ITEM = "x" * 4096
 
@@ -58,3 +61,22 @@ def test_listing_reads_each_checkpoint_once_and_gives_each_as_it_was(tmp_path: P
         ]
 
     assert lengths == list(range(60, 0, -1))
+
+
+def test_a_saver_remembers_the_threads_that_were_used_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threads, "_THREADS_KEPT", 3)
+    configs: list[RunnableConfig] = [
+        {"configurable": {"thread_id": f"thread-{number}"}} for number in range(8)
+    ]
+    with saver_in(tmp_path) as saver:
+        for number, config in enumerate(configs):
+            put(saver, {"n": number}, config)
+            assert values_of(saver, config) == {"n": number}
+
+        remembered = saver._threads._threads  # pyright: ignore[reportPrivateUsage]
+        assert list(remembered) == ["thread-5", "thread-6", "thread-7"]
+        assert values_of(saver, configs[0]) == {"n": 0}
+        put(saver, {"n": -1}, configs[0])
+        assert values_of(saver, configs[0]) == {"n": -1}
