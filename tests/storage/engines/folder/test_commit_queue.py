@@ -6,7 +6,7 @@ import asyncio
 import shutil
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -94,21 +94,21 @@ async def test_a_question_after_one_quick_commit_is_answered_in_the_loops_thread
     assert question.accepted
 
 
-async def closed_again(engine: FolderEngine) -> None:
-    """Use another task, which is all that this engine keeps open."""
+@pytest.fixture
+async def closed(root: Path) -> AsyncIterator[FolderEngine]:
+    """An engine that wrote to a task, and then to another, which is all that it keeps open."""
+    engine = FolderEngine.open(root, at_once_seconds=PATIENT, hot_tasks=1)
+    await committed(engine, "first", known=0)
     await engine.commit("another", Watched(drafted("other"), 0))
+    yield engine
+    await engine.close()
 
 
 async def test_a_question_to_a_task_that_was_closed_meanwhile_opens_it_in_the_loops_thread(
-    root: Path,
+    closed: FolderEngine,
 ) -> None:
-    engine = FolderEngine.open(root, at_once_seconds=PATIENT, hot_tasks=1)
-    await committed(engine, "first", known=0)
-    await closed_again(engine)
+    question = await asked(closed, known=1)
 
-    question = await asked(engine, known=1)
-
-    await engine.close()
     assert question.is_in_loop
     assert question.accepted
 
@@ -137,49 +137,36 @@ async def test_where_opening_takes_long_closed_tasks_are_opened_in_a_thread(root
 
 
 async def test_what_others_wrote_to_a_task_while_it_was_closed_is_read_in_a_thread(
-    root: Path,
+    closed: FolderEngine, root: Path
 ) -> None:
-    engine = FolderEngine.open(root, at_once_seconds=PATIENT, hot_tasks=1)
-    await committed(engine, "first", known=0)
-    await closed_again(engine)
     commit(task_folder(root), "theirs")
 
-    question = await asked(engine, known=1)
+    question = await asked(closed, known=1)
 
-    await engine.close()
     assert not question.is_in_loop
     assert [len(entries) for entries in question.shown] == [1]
 
 
 async def test_a_journal_that_was_replaced_while_its_task_was_closed_is_not_taken_for_the_old_one(
-    root: Path,
+    closed: FolderEngine, root: Path
 ) -> None:
-    engine = FolderEngine.open(root, at_once_seconds=PATIENT, hot_tasks=1)
-    await committed(engine, "first", known=0)
-    await closed_again(engine)
     [segment] = (root / "tasks" / "t" / "journal").iterdir()
     copy = segment.with_name("copy")
     copy.write_bytes(segment.read_bytes())
     copy.rename(segment)
 
     with pytest.raises(JournalReplaced):
-        await asked(engine, known=1)
-
-    await engine.close()
+        await asked(closed, known=1)
 
 
 async def test_a_task_that_was_deleted_while_it_was_closed_is_not_made_again_by_a_question(
-    root: Path,
+    closed: FolderEngine, root: Path
 ) -> None:
-    engine = FolderEngine.open(root, at_once_seconds=PATIENT, hot_tasks=1)
-    await committed(engine, "first", known=0)
-    await closed_again(engine)
     shutil.rmtree(root / "tasks" / "t")
 
     with pytest.raises(JournalReplaced):
-        await asked(engine, known=1)
+        await asked(closed, known=1)
 
-    await engine.close()
     assert not (root / "tasks" / "t").exists()
 
 
