@@ -36,7 +36,6 @@ from holdfast_storage.core.errors import (
     Unknown,
 )
 from holdfast_storage.core.fold import Changed, Changes, Fold
-from holdfast_storage.core.limits import Limits
 from holdfast_storage.core.records import Place, Record
 from holdfast_storage.core.strict_json import JsonObject
 from holdfast_storage.core.times import stamp
@@ -65,6 +64,8 @@ _OWN_KEPT = 2048
 # falls to it to write a large state in full, or to copy one.
 _LIGHT_BYTES = 128 * 2**10
 _LIGHT_STATE_BYTES = 2 * 2**20
+# More than any call of ours needs that is within its limits; what is beyond is not known again.
+_REST_BYTES = 64 * 2**20
 _OVER = "it belongs to a run that is over; load first"
 _NO_STATE = StateRequest()
 
@@ -230,12 +231,13 @@ class Caller:
         # Once, for everything that is to be known of it: whether it is the same call again, whether
         # it is within the limits, and how it stands in the journal.
         limits = self._desk.settings.limits
-        raw = _encoded(state, limits)
-        rest = _encoded([*arguments, list(refs), revision], limits)
+        raw = _encoded(state, limits.state_bytes, limits.depth)
+        # What is in there is held to limits of its own, and lies deeper than by itself.
+        rest = _encoded([*arguments, list(refs), revision], _REST_BYTES, limits.depth + 2)
         asked = _digest(raw, rest) if raw and rest else ""
         remembered = self._memory.meet(task)
         known = remembered.last_save
-        if known and known[0] == asked and not _failed(known[1]):
+        if asked and known and known[0] == asked and not _failed(known[1]):
             # The same call again, with nothing of this caller's in between: the answer got lost.
             return await asyncio.shield(known[1])
         request = SaveRequest(
@@ -804,11 +806,9 @@ def _refuse_of_another_run(revision: int, opened: int) -> None:
         raise InvalidValue("revision", _OVER)
 
 
-def _encoded(value: Any, limits: Limits) -> bytes:
+def _encoded(value: Any, max_bytes: int, max_depth: int) -> bytes:
     try:
-        return strict_json.check(
-            value, "the call", max_bytes=limits.state_bytes, max_depth=limits.depth
-        )
+        return strict_json.check(value, "the call", max_bytes=max_bytes, max_depth=max_depth)
     except (InvalidValue, TooLarge):
         # Something in it is no JSON, or there is too much; the decision will say what.
         return b""

@@ -105,7 +105,10 @@ class Folds:
         return task in self._folds
 
     def forget(self, task: str) -> None:
-        """Let go of a fold of which nobody can tell whether its journal is still there."""
+        """Let go of a fold of which nobody can tell whether its journal is still there.
+
+        One in the making is of a task in use, and that is not forgotten.
+        """
         with self._lock:
             self._folds.pop(task, None)
 

@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Generator, Iterable
+from collections.abc import AsyncIterator, Generator, Iterable
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -19,7 +19,9 @@ from holdfast_storage import listing
 from holdfast_storage.core import strict_json, view
 from holdfast_storage.core.errors import HoldfastError, LoadFirst
 from holdfast_storage.core.fold import Changed, Fold, Step
+from holdfast_storage.core.records import Draft
 from holdfast_storage.desk import Folds
+from holdfast_storage.engines.base import Beside
 from holdfast_storage.engines.folder import FolderEngine, engine
 from holdfast_storage.engines.folder.commit_queue import CommitQueue
 from holdfast_storage.engines.folder.files import Disk
@@ -400,10 +402,30 @@ def half_a_copy(root: Path, word: str) -> Path:
     return copy
 
 
+async def test_a_copy_on_its_way_is_not_taken_for_one_that_was_left(root: Path) -> None:
+    """However long it takes: the machine may have slept meanwhile."""
+    async with opened(root) as slow, opened(root) as other:
+        await slow.task("report").save({"n": 1})
+
+        async def drafts() -> AsyncIterator[list[Draft]]:
+            [copy] = (root / "tasks").glob(".new.*")
+            for path in (copy / "journal", copy):
+                os.utime(path, (1, 1))
+            await other.task("another").done("step")
+            yield [Draft("id-1", "2026-01-01T00:00:00.000Z", "ann", "save", {"run": 1}, opens=True)]
+
+        is_there = await inside(slow).plant("copy", drafts(), Beside({}, []))
+
+        assert is_there
+        assert [path.name for path in (root / "tasks" / "copy" / "journal").iterdir()]
+
+
 async def test_half_a_copy_that_a_killed_process_left_is_removed(root: Path) -> None:
     async with opened(root) as workspace:
         await workspace.task("report").done("step")
-    dead, alive_still, planted = (half_a_copy(root, word) for word in ("dead", "beef", "feed"))
+    dead, alive_still, planted, persons = (
+        half_a_copy(root, word) for word in ("dead" * 4, "beef" * 4, "feed" * 4, "1")
+    )
     os.utime(alive_still / "journal" / "000001.jsonl")
     # Somebody else's, whatever it is.
     deep = planted.joinpath(*(["x"] * 5))
@@ -421,4 +443,5 @@ async def test_half_a_copy_that_a_killed_process_left_is_removed(root: Path) -> 
     assert (root.parent / "outside").read_text() == "mine"
     assert (alive_still / "journal" / "000001.jsonl").exists()
     assert deep.exists()
-    assert problems == ["tasks/.new.feed"]
+    assert persons.exists()
+    assert f"tasks/.new.{'feed' * 4}" in problems

@@ -110,7 +110,7 @@ def held(
         Sample(
             second,
             40 + fills * min(second / 960, 1) + mib_per_hour * second / 3600 + chance.gauss(0, 0.3),
-            100 + int(descriptors_per_hour * second / 3600) + chance.randrange(20),
+            100 + int(descriptors_per_hour * second / 3600) + chance.randrange(5),
         )
         for second in range(0, 3600, 5)
     ]
@@ -122,7 +122,7 @@ def test_a_soak_sees_memory_and_descriptors_that_rise_and_not_noise() -> None:
     assert len([*soak.grown({1: held(1.2)})]) == 1
     assert len([*soak.grown({1: held(1.2, fills=0)})]) == 1
     assert len([*soak.grown({1: held(3.0)})]) == 1
-    assert len([*soak.grown({1: held(0.0, descriptors_per_hour=6)})]) == 1
+    assert len([*soak.grown({1: held(0.0, descriptors_per_hour=3)})]) == 1
 
 
 def test_a_soak_accuses_no_process_of_noise() -> None:

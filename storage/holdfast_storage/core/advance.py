@@ -57,7 +57,7 @@ def _take_next(fold: Fold, record: Record) -> None:
     if record.seq > expected:
         _take_gap(fold, expected, record)
     _take(fold, record)
-    fold.seq, fold.unsure = record.seq, 0
+    fold.seq, fold.last_id, fold.unsure = record.seq, record.id, 0
 
 
 def _take(fold: Fold, record: Record, *, late: bool = False) -> None:

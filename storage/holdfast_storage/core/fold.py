@@ -109,12 +109,15 @@ class Changed(NamedTuple):
     weight: int = 1  # how many keys of the state this is about
 
     def each(self) -> list[Changed]:
-        """Give one for each value, or for each key of the state where there are very many."""
+        """Give one for each value, or for each key of the state where there are very many.
+
+        What is there comes before what was dropped: of many only the first are told.
+        """
         if self.path != STATE:
             return [self]
         return [
             self._replace(path=STATE + one.path, old=one.old, new=one.new, weight=1)
-            for one in by_key(self.old, self.new, {**self.old, **self.new})
+            for one in by_key(self.old, self.new, {**self.new, **self.old})
         ]
 
 
@@ -184,6 +187,7 @@ class Fold:
     task: str
     keeps_history: bool = False
     seq: int = 0
+    last_id: str = ""  # of the record with that seq, or the last before it that could be read
     unsure: int = 0  # how many of the last seqs only damaged lines speak for
     opened_seq: int = 0  # the first record of the run
     run: int = 0

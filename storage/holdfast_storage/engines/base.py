@@ -145,7 +145,7 @@ class Engine(Protocol):
     def when_forgotten(self, call: Callable[[str], object]) -> None:
         """Have this called with each task of which the engine can no longer tell a replaced journal.
 
-        Whoever remembers anything of it must forget it too. It may be called in any thread.
+        A fold of it is to be forgotten too. It may be called in any thread; there is one to be told.
         """
         ...
 

@@ -56,6 +56,7 @@ class Thread:
     """The open run of a task, as a graph sees it. Holds no values, only where they lie."""
 
     seq: int = 0
+    last_id: str = ""  # of the record with that seq
     saves: dict[int, Save] = field(default_factory=dict[int, Save])
     puts: dict[Key, Put] = field(default_factory=dict[Key, Put])
     written: dict[Key, list[Written]] = field(default_factory=dict[Key, list[Written]])
@@ -70,7 +71,7 @@ class Thread:
         for entry in entries:
             if isinstance(entry, Record) and entry.seq > self.seq:
                 self._take(entry)
-                self.seq = entry.seq
+                self.seq, self.last_id = entry.seq, entry.id
 
     def _take(self, record: Record) -> None:
         if record.opens:

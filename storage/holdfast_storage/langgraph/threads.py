@@ -36,6 +36,7 @@ class Now:
     """A task at this moment: what people and agents made of the newest save, and their answers."""
 
     seq: int
+    last_id: str  # of the newest record
     is_open: bool
     checkpoint: int
     state: JsonObject | None
@@ -101,11 +102,18 @@ class Threads:
     async def _commit(self, task: str, decide: Decide) -> None:
         ids.check_id("task", task)
         await self._people.look(task)
+        before = (0, "")
+
+        def deciding(fold: Fold, context: Context) -> Decision:
+            nonlocal before
+            before = fold.seq, fold.last_id
+            return decide(fold, context)
+
         _, record = await self._desk.commit(
-            task, self._author, decide, lambda fold, decision, record: None
+            task, self._author, deciding, lambda fold, decision, record: None
         )
         known = self._threads.get(task)
-        if known is not None and record is not None and known.seq == record.seq - 1:
+        if known is not None and record is not None and (known.seq, known.last_id) == before:
             known.take([record])
         self._people.touch(task)
 
@@ -116,8 +124,7 @@ class Threads:
         try:
             return await self._get(task, ns, checkpoint_id)
         except JournalReplaced:
-            # Somebody pruned in this very moment, or put another journal in the place of this one.
-            self._threads.pop(task, None)
+            # Somebody pruned in this very moment.
             return await self._get(task, ns, checkpoint_id)
 
     async def _get(self, task: str, ns: str, checkpoint_id: str) -> Found | None:
@@ -159,6 +166,7 @@ class Threads:
             }
             return Now(
                 fold.seq,
+                fold.last_id,
                 fold.run > 0 and not fold.is_closed,
                 fold.checkpoint,
                 fold.state if is_known else None,
@@ -174,24 +182,36 @@ class Threads:
             self._threads.pop(task, None)
             return Thread()
         thread = self._threads.get(task)
-        if thread is None or thread.seq > now.seq:
+        if thread is None or not await self._has_read_on(task, thread, now) or thread.is_stale:
             thread = await self._fresh(task)
-        if thread.seq < now.seq:
-            await self._read_on(task, thread)
-        if thread.is_stale:
-            thread = await self._fresh(task)
-            await self._read_on(task, thread)
-            # What was read just now lies where it was read.
-            thread.is_stale = False
         self._threads[task] = thread
         return thread
 
     async def _fresh(self, task: str) -> Thread:
-        return Thread(seq=await self._desk.engine.opening(task))
-
-    async def _read_on(self, task: str, thread: Thread) -> None:
+        thread = Thread(seq=await self._desk.engine.opening(task))
         async for entries in self._desk.engine.read(task, thread.seq):
             thread.take(entries)
+        # What was read just now lies where it was read.
+        thread.is_stale = False
+        return thread
+
+    async def _has_read_on(self, task: str, thread: Thread, now: Now) -> bool:
+        """Bring a thread up to date; False if somebody put another journal in the place of its own."""
+        if thread.seq >= now.seq:
+            return (thread.seq, thread.last_id) == (now.seq, now.last_id)
+        if not thread.last_id:
+            return False
+        is_its_own = False
+        try:
+            # With the last record that it knows, to know the journal by.
+            async for entries in self._desk.engine.read(task, thread.seq - 1):
+                is_its_own = is_its_own or _begins_with(entries, thread)
+                if not is_its_own:
+                    break
+                thread.take(entries)
+        except JournalReplaced:
+            return False
+        return is_its_own
 
     async def _found(self, task: str, thread: Thread, now: Now, put: Put, states: _States) -> Found:
         if put.number == now.checkpoint and now.state is not None and not now.is_edited:
@@ -352,3 +372,8 @@ def _emptied(record: Record) -> Draft:
     asks = [{**ask, "question": "(deleted)"} for ask in record.body.get("asks", ())]
     body = {**kept, "graph": graph, **({"asks": asks} if asks else {}), "pruned": True}
     return Draft(record.id, record.at, record.by, record.op, body, record.opens)
+
+
+def _begins_with(entries: Sequence[Entry], thread: Thread) -> bool:
+    first = entries[0]
+    return isinstance(first, Record) and (first.seq, first.id) == (thread.seq, thread.last_id)

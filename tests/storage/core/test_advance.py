@@ -833,6 +833,18 @@ def test_whoever_comes_next_is_told_which_keys_a_large_save_changed() -> None:
     ]
 
 
+def test_what_is_there_is_told_rather_than_what_was_dropped() -> None:
+    story, agent = started(many(1, 60))
+    other = story.agent("bob")
+    other.load()
+    agent.save({"new": 1, "k59": "changed"}, replace=True)
+
+    told = [each["path"] for each in other.mark("one").changes]
+
+    assert set(told[:2]) == {"/state/new", "/state/k59"}
+    assert len(told) == 20
+
+
 def test_what_changed_very_much_leaves_room_for_as_many_changes_as_before() -> None:
     story, agent = started(many(1, 100))
     for number in range(2, 20):
@@ -848,7 +860,7 @@ def test_what_was_dropped_is_told_as_missing() -> None:
 
     [noted] = list(story.fold.changes)[-1:]
 
-    assert (noted.weight, noted.each()[0].new, noted.each()[-1].old) == (41, MISSING, MISSING)
+    assert (noted.weight, noted.each()[0].old, noted.each()[-1].new) == (41, MISSING, MISSING)
 
 
 def test_who_wrote_a_value_is_known_though_very_many_were_dropped_with_it() -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver
 from tests.storage.langgraph.puts import (
     THREAD,
     found,
@@ -18,6 +20,8 @@ from tests.storage.langgraph.puts import (
     values_of,
 )
 from tests.storage.processes import Parent, all_at_once
+
+from holdfast_storage.engines.folder import engine
 
 PUTS = 12
 
@@ -64,14 +68,28 @@ def test_a_thread_may_have_any_name(tmp_path: Path) -> None:
     assert len(list((tmp_path / ".holdfast" / "tasks").iterdir())) == 1
 
 
-@pytest.mark.parametrize("theirs", [2, 3, 6], ids=["shorter", "as long", "longer"])
+def listed(saver: BaseCheckpointSaver[Any]) -> list[tuple[str, Any]]:
+    return [
+        (each.checkpoint["id"], each.checkpoint["channel_values"]) for each in saver.list(THREAD)
+    ]
+
+
+@pytest.mark.parametrize("looks_first", ["get", "list", "put"])
+@pytest.mark.parametrize("forgotten_kept", [1024, 0], ids=["known", "forgotten"])
+@pytest.mark.parametrize("count", [2, 3, 6], ids=["shorter", "as long", "longer"])
 def test_a_journal_that_was_put_in_place_of_the_old_one_is_what_counts(
-    tmp_path: Path, theirs: int
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    count: int,
+    forgotten_kept: int,
+    looks_first: str,
 ) -> None:
     """Somebody restores a backup while the program runs."""
+    monkeypatch.setattr(engine, "_FORGOTTEN_KEPT", forgotten_kept)
     with saver_in(tmp_path / "backup") as backup:
-        for number in range(theirs):
-            put(backup, {"theirs": number})
+        for number in range(count):
+            put(backup, {"them": number})
+        theirs = listed(backup)
     with saver_in(tmp_path) as saver:
         for number in range(3):
             put(saver, {"ours": number})
@@ -81,6 +99,10 @@ def test_a_journal_that_was_put_in_place_of_the_old_one_is_what_counts(
         shutil.rmtree(journal)
         shutil.copytree(task_folder(tmp_path / "backup") / "journal", journal)
 
-        assert values_of(saver) == {"theirs": theirs - 1}
-        listed = [each.checkpoint["channel_values"] for each in saver.list(THREAD)]
-        assert listed == [{"theirs": number} for number in reversed(range(theirs))]
+        if looks_first == "get":
+            assert found(saver).checkpoint["id"] == theirs[0][0]
+        if looks_first == "put":
+            id_ = id_of(put(saver, {"them": -1}))
+            theirs = [(id_, {"them": -1}), *theirs]
+        assert listed(saver) == theirs
+        assert values_of(saver) == theirs[0][1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,6 +21,8 @@ from holdfast_storage.engines.memory import MemoryEngine
 from holdfast_storage.workspace import Workspace
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.storage.workspace.conftest import FolderPlace, Place
 
 
@@ -491,6 +494,42 @@ async def test_the_same_content_from_a_restarted_agent_is_the_newest_save(place:
 
     assert (again.checkpoint, again.revision) == (first.checkpoint, first.revision)
     assert len((await ann.list_checkpoints("report")).checkpoints) == 1
+
+
+def deep(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    ("limits", "calls"),
+    [
+        ({}, [{"append": {"log": [deep(61)]}, "goal": goal} for goal in "abc"]),
+        ({"depth": 1}, [{"state": {"a": number}} for number in range(3)]),
+        ({"depth": 2}, [{"append": {"l": [number]}} for number in range(3)]),
+        (
+            {"state_bytes": 1000},
+            [
+                {"plan": [f"step-{number}" for number in range(100)], "state": {"a": last}}
+                for last in range(3)
+            ],
+        ),
+    ],
+    ids=["deep", "one level", "two levels", "a long plan"],
+)
+async def test_calls_that_reach_a_limit_are_not_taken_for_one_another(
+    tmp_path: Path, limits: dict[str, int], calls: list[dict[str, Any]]
+) -> None:
+    root = tmp_path / ".holdfast"
+    root.mkdir()
+    (root / "holdfast.json").write_text(json.dumps({"limits": limits}))
+    async with Workspace.open(root) as workspace:
+        ann = workspace.caller("ann")
+        saved = [await ann.save("report", **call) for call in calls]
+
+    assert [each.checkpoint for each in saved] == [1, 2, 3]
 
 
 async def test_a_save_that_could_not_be_kept_is_made_when_called_again() -> None:

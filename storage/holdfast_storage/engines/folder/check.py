@@ -97,8 +97,8 @@ class Checker:
         with suppress(FileNotFoundError):
             try:
                 is_abandoned = untouched_seconds(self._disk, name, at=tasks) >= ABANDONED_SECONDS
-            except UnsafeFile as error:
-                return [Finding(path, f"is none of our copies ({error}); you may delete it")]
+            except (UnsafeFile, PermissionError) as error:
+                return [Finding(path, f"has the name of a copy on its way and is none ({error})")]
             if is_abandoned:
                 return [Finding(path, "was left by an import or fork that died; you may delete it")]
         return []

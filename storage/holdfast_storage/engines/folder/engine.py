@@ -159,13 +159,17 @@ class FolderEngine:
             self._hot.pop(coldest, None)
             # Whoever still waits in it is served all the same.
             self._queues.pop(coldest, None)
-            self._forgotten[coldest] = folder.reached.packed() if folder.reached else None
-            if len(self._forgotten) > _FORGOTTEN_KEPT:
-                lost = next(iter(self._forgotten))
-                del self._forgotten[lost]
-                self._when_forgotten(lost)
+            if folder.is_known:
+                self._remember(coldest, folder.reached)
         else:
             self._tasks.move_to_end(coldest)
+
+    def _remember(self, task: str, reached: Reached | None) -> None:
+        self._forgotten[task] = reached.packed() if reached else None
+        if len(self._forgotten) > _FORGOTTEN_KEPT:
+            lost = next(iter(self._forgotten))
+            del self._forgotten[lost]
+            self._when_forgotten(lost)
 
     def _warm(self, folder: TaskFolder) -> None:
         """Keep the descriptors of the tasks used last, and let go of others'."""

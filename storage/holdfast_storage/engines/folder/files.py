@@ -566,7 +566,18 @@ def remove_abandoned(disk: Disk, folder: int, older_than_seconds: float) -> None
         # Another process may be doing the same; and an untidy folder keeps nobody from working.
         with suppress(OSError, UnsafeFile):
             if untouched_seconds(disk, name, at=folder) >= older_than_seconds:
-                remove(disk, name, at=folder)
+                _remove_unless_held(disk, name, folder)
+
+
+def _remove_unless_held(disk: Disk, name: str, at: int) -> None:
+    """Remove what nobody is making; whoever makes a folder holds its lock until it has its name."""
+    if not stat.S_ISDIR(disk.stat(name, at=at).st_mode):
+        disk.unlink(name, at=at)
+        return
+    with opened_folder(disk, name, at=at) as folder:
+        if disk.lock(folder):
+            _empty(disk, folder)
+            disk.rmdir(name, at=at)
 
 
 def untouched_seconds(disk: Disk, name: str, *, at: int) -> float:
@@ -591,9 +602,13 @@ def remove(disk: Disk, name: str, *, at: int) -> None:
         disk.unlink(name, at=at)
         return
     with opened_folder(disk, name, at=at) as folder:
-        for each in disk.listdir(folder):
-            remove(disk, each, at=folder)
+        _empty(disk, folder)
     disk.rmdir(name, at=at)
+
+
+def _empty(disk: Disk, folder: int) -> None:
+    for each in disk.listdir(folder):
+        remove(disk, each, at=folder)
 
 
 def read_fd(disk: Disk, fd: int, limit: int | None = None) -> bytes:

@@ -22,7 +22,7 @@ EDITOR_FILES = (".state.json.swp", ".state.json.swo", ".state.json.swn", ".#stat
 _SEGMENT = re.compile(r"([0-9]{6,})\.jsonl")
 # Exactly this: a looser pattern once took vim's swap file for ours.
 _LEFTOVER = re.compile(r"\.hfview\.[0-9a-f]+")
-_TEMPORARY = re.compile(r"\.new\.[0-9a-f]+")
+_TEMPORARY = re.compile(r"\.new\.[0-9a-f]{8,64}")
 _PROCESS = re.compile(r"[0-9a-f]{8,64}")
 _KEPT = re.compile(r"[^/\x00-\x1f\x7f]{1,200}")
 

@@ -38,7 +38,7 @@ class Planting:
 
     def __init__(self, disk: Disk, workspace: WorkspaceFolder, task: str, limits: Limits) -> None:
         self._disk, self._workspace, self._limits = disk, workspace, limits
-        self._name, self._temporary = folder_name(task), f".new.{disk.random_hex()}"
+        self._name, self._temporary = folder_name(task), names.temporary_name(disk.random_hex())
         # No boot: these records were not written by this machine at this time.
         self._drafting = Drafting(
             task,
@@ -58,6 +58,8 @@ class Planting:
             return False
         make_folder(self._disk, self._temporary, at=self._tasks)
         self._folder = open_folder(self._disk, self._temporary, at=self._tasks)
+        # Nobody takes it for one that was left behind, however long this takes.
+        self._disk.lock(self._folder)
         make_folder(self._disk, names.JOURNAL, at=self._folder)
         self._journal = open_folder(self._disk, names.JOURNAL, at=self._folder)
         for (kind, name), raw in beside.kept.items():

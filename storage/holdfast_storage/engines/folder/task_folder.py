@@ -115,6 +115,11 @@ class TaskFolder:
         return not (self.journal.is_distrusted or self._views.is_busy)
 
     @property
+    def is_known(self) -> bool:
+        """Say whether anything of its journal was read, so that somebody may remember it."""
+        return self.journal.reached is not None or self._is_replaced
+
+    @property
     def reached(self) -> Reached | None:
         """How far its journal was read, if that is all there is to know to go on from there."""
         is_replaced = self._is_replaced or self._is_replaced_for_readers
@@ -152,13 +157,17 @@ class TaskFolder:
             except FileNotFoundError:
                 self._close()
                 return False
-            took = self._disk.monotonic() - began
-            self._workspace.opens_quickly = took < self._limits.at_once_seconds
+            self._lock.open(self._folder)
+            self._note_opening(began)
         self._lock.open(self._folder)
         if create and not self._is_swept:
             self._sweep()
             self._is_swept = True
         return True
+
+    def _note_opening(self, began: float) -> None:
+        took = self._disk.monotonic() - began
+        self._workspace.opens_quickly = took < self._limits.at_once_seconds
 
     def _open_folders(self, tasks: int, *, create: bool) -> None:
         if create:
@@ -285,10 +294,14 @@ class TaskFolder:
         is_closed = self.segments.folder < 0
         if reached is None or (is_closed and not self._workspace.opens_quickly):
             return False
+        began = self._disk.monotonic()
         try:
             return self._open(create=False) and self.segments.hold_again(reached.segment)
         except FileNotFoundError:
             return False
+        finally:
+            if is_closed:
+                self._note_opening(began)
 
     def _decided_on_nothing(
         self, operations: Sequence[Operation]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import threading
 import time
@@ -111,6 +112,26 @@ async def test_a_question_to_a_task_that_was_closed_meanwhile_opens_it_in_the_lo
 
     assert question.is_in_loop
     assert question.accepted
+
+
+async def test_the_first_question_to_a_task_tidies_up_after_the_dead(root: Path) -> None:
+    """Whoever has only read it has not, and what is answered in the loop's thread does not."""
+    before = FolderEngine.open(root)
+    await committed(before, "first", known=0)
+    await before.close()
+    left = root / "tasks" / "t" / ".new.0123456789abcdef"
+    left.write_bytes(b"half")
+    os.utime(left, (1, 1))
+    engine = FolderEngine.open(root, at_once_seconds=PATIENT)
+    await engine.prepare()
+    _ = [portion async for portion in engine.read("t", 0)]
+    folder = engine._task("t")  # pyright: ignore[reportPrivateUsage]
+
+    assert folder.commit_at_once(Watched(None, 1)) == []
+    await asked(engine, known=1)
+
+    await engine.close()
+    assert not left.exists()
 
 
 async def test_where_opening_takes_long_closed_tasks_are_opened_in_a_thread(root: Path) -> None:

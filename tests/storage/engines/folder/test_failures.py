@@ -184,7 +184,7 @@ def test_what_another_process_could_not_flush_is_written_again_before_it_is_beli
 @pytest.mark.parametrize("place", [".", "tasks/t", "tasks/t/journal", ".alive"])
 def test_temporary_files_of_processes_that_died_go_after_an_hour(root: Path, place: str) -> None:
     commit(task_folder(root), "a")
-    old, young = root / place / ".new.00ff", root / place / ".new.11ff"
+    old, young = root / place / ".new.00ff00ff", root / place / ".new.11ff11ff"
     for file in (old, young):
         file.write_bytes(b"half")
     os.utime(old, (0, 0))
