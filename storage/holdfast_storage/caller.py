@@ -233,7 +233,8 @@ class Caller:
         limits = self._desk.settings.limits
         raw = _encoded(state, limits.state_bytes, limits.depth)
         # What is in there is held to limits of its own, and lies deeper than by itself.
-        rest = _encoded([*arguments, list(refs), revision], _REST_BYTES, limits.depth + 2)
+        most = max(_REST_BYTES, 2 * limits.state_bytes)
+        rest = _encoded([*arguments, list(refs), revision], most, limits.depth + 2)
         asked = _digest(raw, rest) if raw and rest else ""
         remembered = self._memory.meet(task)
         known = remembered.last_save
@@ -251,7 +252,8 @@ class Caller:
         )
         # Nothing was awaited so far: the same call at the same time finds this one.
         is_light = (
-            len(raw) + len(rest) <= _LIGHT_BYTES
+            asked != ""
+            and len(raw) + len(rest) <= _LIGHT_BYTES
             and self._desk.state_bytes(task) <= _LIGHT_STATE_BYTES
         )
         saving = asyncio.ensure_future(self._save(task, request, refs, revision, is_light))

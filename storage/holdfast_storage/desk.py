@@ -41,6 +41,7 @@ AnswerWith = Callable[[Fold, Decision, Record | None], T]
 
 # These stay however large they are, and so many more that are small.
 _FOLDS_KEPT, _SMALL_FOLDS_KEPT = 64, 192
+_DROPS_KEPT = 256
 _SMALL_BYTES, _STEP_BYTES = 2**20, 500
 # How often something is looked for anew that prune moves while we look.
 _TRIES = 5
@@ -61,6 +62,8 @@ class Folds:
         self._folds: OrderedDict[str, Fold] = OrderedDict()
         self._lock = Lock()  # workers and the event loop both come here
         self.drops = 0
+        # When the tasks dropped last were dropped, by that count.
+        self._dropped: OrderedDict[str, int] = OrderedDict()
 
     def get(self, task: str, *, is_anew: bool = False) -> Fold:
         """Give the fold of a task; a new one knows nothing yet."""
@@ -76,11 +79,13 @@ class Folds:
     def put(self, fold: Fold, drops: int) -> None:
         """Keep a fold that was made elsewhere, unless a newer one is there.
 
-        Nor if any was dropped since `drops` was read: this one may rest on what was dropped for.
+        Nor if its task was dropped since `drops` was read: it may rest on what was dropped for.
         """
         with self._lock:
             known = self._folds.get(fold.task)
-            if self.drops == drops and (known is None or known.seq < fold.seq):
+            if self._is_dropped_since(drops, fold.task):
+                return
+            if known is None or known.seq < fold.seq:
                 self._folds[fold.task] = fold
                 self._folds.move_to_end(fold.task)
                 self._make_room()
@@ -104,19 +109,19 @@ class Folds:
         """Say whether the task is known."""
         return task in self._folds
 
-    def forget(self, task: str) -> None:
-        """Let go of a fold of which nobody can tell whether its journal is still there.
-
-        One in the making is of a task in use, and that is not forgotten.
-        """
-        with self._lock:
-            self._folds.pop(task, None)
-
     def drop(self, task: str) -> None:
-        """Forget a fold that may have taken in what did not become durable."""
+        """Forget a fold that may rest on what did not become durable, or on a journal that is gone."""
         with self._lock:
             self._folds.pop(task, None)
             self.drops += 1
+            self._dropped[task] = self.drops
+            self._dropped.move_to_end(task)
+            if len(self._dropped) > _DROPS_KEPT:
+                self._dropped.popitem(last=False)
+
+    def _is_dropped_since(self, drops: int, task: str) -> bool:
+        # After so many others nobody can tell.
+        return self._dropped.get(task, 0) > drops or self.drops - drops >= _DROPS_KEPT
 
 
 def _is_small(fold: Fold) -> bool:
@@ -215,7 +220,7 @@ class Desk:
     ) -> None:
         self.engine, self.clock, self.new_id, self.settings = engine, clock, new_id, settings
         self.folds = Folds()
-        engine.when_forgotten(self.folds.forget)
+        engine.when_forgotten(self.folds.drop)
         self.settings_problem = ""
         # What the settings were read from: an engine gives the same again while nothing changed.
         self._settings_read: Mapping[str, Any] | None = None

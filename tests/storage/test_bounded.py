@@ -420,6 +420,26 @@ async def test_a_copy_on_its_way_is_not_taken_for_one_that_was_left(root: Path) 
         assert [path.name for path in (root / "tasks" / "copy" / "journal").iterdir()]
 
 
+async def test_a_copy_that_is_finished_just_when_it_is_taken_for_a_dead_one_is_left_alone(
+    root: Path,
+) -> None:
+    class Late(Disk):
+        def lock(self, fd: int, *, shared: bool = False) -> bool:
+            if dead.exists():
+                dead.rename(root / "tasks" / "copy")
+            return super().lock(fd, shared=shared)
+
+    async with opened(root) as workspace:
+        await workspace.task("report").done("step")
+    dead = half_a_copy(root, "dead" * 4)
+
+    engine_of_another = FolderEngine.open(root, disk=Late())
+    await engine_of_another.prepare()
+    await engine_of_another.close()
+
+    assert (root / "tasks" / "copy" / "journal" / "000001.jsonl").exists()
+
+
 async def test_half_a_copy_that_a_killed_process_left_is_removed(root: Path) -> None:
     async with opened(root) as workspace:
         await workspace.task("report").done("step")

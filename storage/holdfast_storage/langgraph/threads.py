@@ -202,10 +202,12 @@ class Threads:
         if not thread.last_id:
             return False
         is_its_own = False
+        # Others may bring it up to date at the same time.
+        seq, last_id = thread.seq, thread.last_id
         try:
             # With the last record that it knows, to know the journal by.
-            async for entries in self._desk.engine.read(task, thread.seq - 1):
-                is_its_own = is_its_own or _begins_with(entries, thread)
+            async for entries in self._desk.engine.read(task, seq - 1):
+                is_its_own = is_its_own or _begins_with(entries, seq, last_id)
                 if not is_its_own:
                     break
                 thread.take(entries)
@@ -374,6 +376,6 @@ def _emptied(record: Record) -> Draft:
     return Draft(record.id, record.at, record.by, record.op, body, record.opens)
 
 
-def _begins_with(entries: Sequence[Entry], thread: Thread) -> bool:
+def _begins_with(entries: Sequence[Entry], seq: int, last_id: str) -> bool:
     first = entries[0]
-    return isinstance(first, Record) and (first.seq, first.id) == (thread.seq, thread.last_id)
+    return isinstance(first, Record) and (first.seq, first.id) == (seq, last_id)

@@ -22,6 +22,8 @@ from tests.storage.langgraph.puts import (
 from tests.storage.processes import Parent, all_at_once
 
 from holdfast_storage.engines.folder import engine
+from holdfast_storage.langgraph import HoldfastSaver
+from holdfast_storage.langgraph.threads import Threads
 
 PUTS = 12
 
@@ -66,6 +68,31 @@ def test_a_thread_may_have_any_name(tmp_path: Path) -> None:
 
         assert found(saver, config).checkpoint["channel_values"] == {"a": 1}
     assert len(list((tmp_path / ".holdfast" / "tasks").iterdir())) == 1
+
+
+def test_many_who_look_at_once_read_on_and_not_all_of_it_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[str] = []
+    fresh = Threads._fresh  # pyright: ignore[reportPrivateUsage]
+
+    async def counted(self: Threads, task: str) -> Any:
+        begun.append(task)
+        return await fresh(self, task)
+
+    async def looked_at_by_all(saver: HoldfastSaver) -> list[Any]:
+        return list(await asyncio.gather(*(saver.aget_tuple(THREAD) for _ in range(10))))
+
+    with saver_in(tmp_path) as saver, saver_in(tmp_path) as other:
+        put(saver, {"n": 0})
+        found(saver)
+        put(other, {"n": 1})
+        monkeypatch.setattr(Threads, "_fresh", counted)
+
+        told = asyncio.run(looked_at_by_all(saver))
+
+    assert [each.checkpoint["channel_values"] for each in told] == [{"n": 1}] * 10
+    assert begun == []
 
 
 def listed(saver: BaseCheckpointSaver[Any]) -> list[tuple[str, Any]]:

@@ -81,7 +81,7 @@ class Checker:
     def _task(self, tasks: int, name: str) -> list[Finding]:
         path = f"{names.TASKS}/{name}"
         if name.startswith(".new."):
-            return self._in_the_making(tasks, name, path)
+            return self._in_the_making(tasks, name, path) if names.is_temporary(name) else []
         try:
             folder = open_folder(self._disk, name, at=tasks)
         except (OSError, UnsafeFile):

@@ -192,6 +192,8 @@ class FolderEngine:
                 # It was forgotten before the call had begun, and opened its files again. If another
                 # call is at work in it, that one closes it: what this one did is done.
                 folder.close_if_idle()
+                # What was read in it, nobody can know again.
+                self._when_forgotten(folder.task)
 
     async def _in_thread(self, task: str, call: Callable[[TaskFolder], T]) -> T:
         return await self._run(lambda: self._with(self._task(task), call))

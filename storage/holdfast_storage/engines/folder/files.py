@@ -575,7 +575,8 @@ def _remove_unless_held(disk: Disk, name: str, at: int) -> None:
         disk.unlink(name, at=at)
         return
     with opened_folder(disk, name, at=at) as folder:
-        if disk.lock(folder):
+        # Its maker may have given it its name, and let go of it, since it was opened.
+        if disk.lock(folder) and disk.stat(name, at=at).st_ino == disk.fstat(folder).st_ino:
             _empty(disk, folder)
             disk.rmdir(name, at=at)
 

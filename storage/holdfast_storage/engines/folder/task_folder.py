@@ -94,7 +94,7 @@ class TaskFolder:
         )
         self.journal.reached = reached
         self._views = Views(disk, weak, whole_path, limits)
-        self._is_swept = False
+        self._is_swept = self._was_looked_at = False
         self._loads_paths = [f"{whole_path}/{name}" for name in (names.LOADS, names.OLD_LOADS)]
         self._loads_read: tuple[Stamp | None, list[Mapping[str, Any]]] | None = None
         # Whoever remembers a journal that was replaced is told so until it has begun anew: those
@@ -117,7 +117,7 @@ class TaskFolder:
     @property
     def is_known(self) -> bool:
         """Say whether anything of its journal was read, so that somebody may remember it."""
-        return self.journal.reached is not None or self._is_replaced
+        return self._was_looked_at or self.journal.reached is not None or self._is_replaced
 
     @property
     def reached(self) -> Reached | None:
@@ -430,6 +430,7 @@ class TaskFolder:
 
     def _looked(self, *, is_fresh: bool) -> Extent | None:
         """Learn how far the journal goes; whoever remembers another one is told to begin anew."""
+        self._was_looked_at = True
         try:
             extent = self.journal.look(is_only_reading=True)
         except JournalReplaced:
