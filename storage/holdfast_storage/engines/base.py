@@ -38,16 +38,17 @@ class Foreseeing:
     """An operation that shares its memory of the task with the others of a write.
 
     An engine that lets several decide before it writes calls `foresee` in between, and `abandon` in
-    the place of `accept` where nothing was written.
+    the place of `accept` where nothing was written. Engines ask at each commit whether an operation
+    is one of these, which an abstract class would make slower.
     """
 
     def foresee(self, record: Record | None) -> None:
         """Make up the answer before others decide: the record comes next, if it becomes durable."""
-        raise NotImplementedError
+        raise NotImplementedError("an operation that foresees says how")
 
     def abandon(self) -> None:
         """Forget what was foreseen: it did not become durable."""
-        raise NotImplementedError
+        raise NotImplementedError("an operation that foresees says how it forgets")
 
 
 @dataclass(frozen=True, slots=True)
