@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from tests.torture.forking import Say
+from tests.torture.live_memory import LiveMemory
 from tests.torture.person import Person
 
 from holdfast_storage.caller import Caller
@@ -18,6 +20,7 @@ from holdfast_storage.workspace import Workspace
 _EXPECTED = {"run_closed", "load_first", "unfinished", "unknown", "busy"}
 
 _AT_ONCE = 8
+_TELLS_EVERY_SECONDS = 5.0
 
 ChooseTask = Callable[[random.Random], str]
 
@@ -38,6 +41,7 @@ class Agent:
         self._chance = random.Random(f"{seed}-{name}")
         self._choose_task, self._think_seconds = choose_task, think_seconds
         self._count = 0
+        self._tells_at = 0.0
 
     async def work(self, is_over: Callable[[], bool]) -> None:
         async with Workspace.open(self._root, by=self._name) as workspace:
@@ -45,7 +49,14 @@ class Agent:
             self._workspace = workspace
             while not is_over():
                 await self._act(self._choose_task(self._chance))
+                self._tell_what_is_alive()
                 await asyncio.sleep(self._chance.expovariate(1 / self._think_seconds))
+
+    def _tell_what_is_alive(self) -> None:
+        """Between two acts, when nothing is held that the next moment lets go."""
+        if time.monotonic() >= self._tells_at:
+            self._say("alive", *LiveMemory.now())
+            self._tells_at = time.monotonic() + _TELLS_EVERY_SECONDS
 
     async def _act(self, task: str) -> None:
         self._count += 1

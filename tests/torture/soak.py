@@ -20,13 +20,17 @@ from tests.torture import acknowledged
 from tests.torture.agent import Agent, edit
 from tests.torture.forking import Forked, Said, wait_for
 from tests.torture.harness import Row, main
+from tests.torture.live_memory import LiveMemory
 
 PROCESSES = 16
 IMMORTALS = 4
 SLOTS = 8
-SAMPLE_SECONDS = 5.0
-# Flat means flat: RSS may not rise by more than this, nor may a single descriptor stay open.
+# Flat means flat: neither RSS nor what is alive may rise by more than this, nor may a single
+# descriptor stay open. RSS is the most that was ever needed at one moment, so it also rises when much
+# happens to happen at once; what is alive tells whether anything is kept.
 MOST_MIB_PER_HOUR = 1.0
+# Objects of Python's own allocator are a hundred bytes or so on average: this many are half a MiB.
+MOST_BLOCKS_PER_HOUR = 5000.0
 # A process remembers what it believes of the last 256 tasks, how to go on in them, and how far the
 # journals of 1,024 before them were read; and each of its up to 16 threads has a heap of its own. It
 # grows while it meets the first of them, and then a little until its heaps have the holes for whatever
@@ -75,6 +79,7 @@ class Sample:
     second: float
     rss_mib: float
     descriptors: int
+    alive: LiveMemory
 
 
 class Soak:
@@ -106,15 +111,12 @@ class Soak:
         )
         self._agents = [self._started_agent(place) for place in range(PROCESSES)]
         self.samples = {agent.pid: [] for agent in self._agents[:IMMORTALS]}
-        kill_at = sample_at = time.monotonic()
+        kill_at = time.monotonic()
         while not setting.is_over():
-            self._listen([person, *self._agents], min(kill_at, sample_at) - time.monotonic())
+            self._listen([person, *self._agents], kill_at - time.monotonic())
             if time.monotonic() >= kill_at:
                 self._kill_one()
                 kill_at = time.monotonic() + self._chance.expovariate(1 / setting.kill_seconds)
-            if time.monotonic() >= sample_at:
-                self._sample()
-                sample_at = time.monotonic() + SAMPLE_SECONDS
         self._let_end([person, *self._agents])
         self._judge()
 
@@ -130,14 +132,16 @@ class Soak:
 
     def _listen(self, children: list[Forked], seconds: float) -> None:
         for child in wait_for(children, max(0.0, seconds)):
-            self._take(child.heard())
+            self._take(child.heard(), child.pid)
             if child.is_over and not self._setting.is_over():
                 raise RuntimeError(f"a process ended by itself: {self.violations}")
 
-    def _take(self, said: list[Said]) -> None:
+    def _take(self, said: list[Said], pid: int = 0) -> None:
         for words in said:
             if words[0] in acknowledged.KINDS:
                 self._acknowledged.append(words)
+            elif words[0] == "alive":
+                self._sample(pid, LiveMemory(*words[1:]))
             elif words[0] == "failed":
                 self.violations.append(words[1])
             else:
@@ -149,12 +153,12 @@ class Soak:
         self._agents[place] = self._started_agent(place)
         self.kills += 1
 
-    def _sample(self) -> None:
-        second = time.monotonic() - self._setting.began
-        for pid, samples in self.samples.items():
-            samples.append(
-                Sample(second, _rss_mib(pid), len(list(Path(f"/proc/{pid}/fd").iterdir())))
-            )
+    def _sample(self, pid: int, alive: LiveMemory) -> None:
+        """Look at a process that is never killed, at the moment it tells what it keeps."""
+        if pid in self.samples:
+            second = time.monotonic() - self._setting.began
+            descriptors = len(list(Path(f"/proc/{pid}/fd").iterdir()))
+            self.samples[pid].append(Sample(second, _rss_mib(pid), descriptors, alive))
 
     def _let_end(self, children: list[Forked]) -> None:
         until = time.monotonic() + 120
@@ -216,14 +220,35 @@ def slope_per_hour(samples: list[Sample], what: Callable[[Sample], float]) -> fl
     return line.slope * 3600
 
 
+@dataclass(frozen=True)
+class Rises:
+    """By how much what one process held rose in an hour, as fitted lines tell."""
+
+    rss_mib: float
+    malloc_mib: float
+    blocks: float
+
+    @classmethod
+    def of(cls, samples: list[Sample]) -> Rises:
+        return cls(
+            slope_per_hour(samples, lambda sample: sample.rss_mib),
+            slope_per_hour(samples, lambda sample: sample.alive.malloc_bytes / 2**20),
+            slope_per_hour(samples, lambda sample: sample.alive.blocks),
+        )
+
+
 def grown(samples: dict[int, list[Sample]]) -> Iterator[str]:
     """Name the processes that hold more and more; in less than 45 minutes that cannot be told."""
     for pid, of_one in samples.items():
         if not (warm := settled(of_one)):
             return
-        mib = slope_per_hour(warm, lambda sample: sample.rss_mib)
-        if mib > MOST_MIB_PER_HOUR:
-            yield f"process {pid} grew by {mib:.1f} MiB an hour"
+        rises = Rises.of(warm)
+        if rises.rss_mib > MOST_MIB_PER_HOUR:
+            yield f"process {pid} grew by {rises.rss_mib:.1f} MiB an hour"
+        if rises.malloc_mib > MOST_MIB_PER_HOUR:
+            yield f"process {pid} keeps {rises.malloc_mib:.1f} MiB more alive an hour"
+        if rises.blocks > MOST_BLOCKS_PER_HOUR:
+            yield f"process {pid} keeps {rises.blocks:,.0f} objects more alive an hour"
         before, after = kept_open(warm)
         if after > before:
             yield f"process {pid} kept {before:g} descriptors open, and in the end {after:g}"
@@ -235,11 +260,12 @@ def _held(samples: dict[int, list[Sample]]) -> str:
     for of_one in samples.values():
         if not (warm := settled(of_one)):
             return f"{of_one[-1].rss_mib:.0f} MiB, too short to see whether that grows"
-        mib = slope_per_hour(warm, lambda sample: sample.rss_mib)
+        rises = Rises.of(warm)
         before, after = kept_open(warm)
         told.append(
-            f"{warm[0].rss_mib:.1f} to {warm[-1].rss_mib:.1f} MiB ({mib:+.2f}/h), "
-            f"{before:g} to {after:g} fds"
+            f"{warm[0].rss_mib:.1f} to {warm[-1].rss_mib:.1f} MiB ({rises.rss_mib:+.2f}/h), alive "
+            f"{rises.malloc_mib:+.2f} MiB and {rises.blocks:+,.0f} of "
+            f"{warm[-1].alive.blocks:,} objects an hour, {before:g} to {after:g} fds"
         )
     return "; ".join(told)
 

@@ -15,6 +15,7 @@ from unittest.mock import patch
 import pytest
 from tests.torture import kills, run, soak, syscalls
 from tests.torture.harness import Row
+from tests.torture.live_memory import LiveMemory
 from tests.torture.soak import Sample
 
 from holdfast_storage.engines.folder import alive, kept, rewriting, task_folder
@@ -102,7 +103,12 @@ def test_system_calls_see_a_segment_that_is_rewritten_in_place() -> None:
 
 
 def held(
-    mib_per_hour: float, descriptors_per_hour: float = 0, fills: float = 6, seed: int = SEED
+    mib_per_hour: float,
+    descriptors_per_hour: float = 0,
+    fills: float = 6,
+    seed: int = SEED,
+    blocks_per_hour: float = 0,
+    malloc_mib_per_hour: float = 0,
 ) -> list[Sample]:
     """An hour of samples with noise; in the first 16 minutes caches fill with so many MiB."""
     chance = random.Random(seed)
@@ -111,6 +117,10 @@ def held(
             second,
             40 + fills * min(second / 960, 1) + mib_per_hour * second / 3600 + chance.gauss(0, 0.3),
             100 + int(descriptors_per_hour * second / 3600) + chance.randrange(5),
+            LiveMemory(
+                int(250_000 + blocks_per_hour * second / 3600 + chance.gauss(0, 2_000)),
+                int((8 + malloc_mib_per_hour * second / 3600 + chance.gauss(0, 0.3)) * 2**20),
+            ),
         )
         for second in range(0, 3600, 5)
     ]
@@ -123,6 +133,21 @@ def test_a_soak_sees_memory_and_descriptors_that_rise_and_not_noise() -> None:
     assert len([*soak.grown({1: held(1.2, fills=0)})]) == 1
     assert len([*soak.grown({1: held(3.0)})]) == 1
     assert len([*soak.grown({1: held(0.0, descriptors_per_hour=3)})]) == 1
+    # Kept alive in holes that were there before, so that RSS does not tell.
+    assert len([*soak.grown({1: held(0.0, blocks_per_hour=7_000)})]) == 1
+    assert len([*soak.grown({1: held(0.0, malloc_mib_per_hour=1.3)})]) == 1
+
+
+def test_what_a_process_keeps_is_seen_and_what_it_lets_go_is_not() -> None:
+    before = LiveMemory.now()
+    kept = [[number] for number in range(10_000)], [bytes(4_000) for _ in range(1_000)]
+    during = LiveMemory.now()
+    del kept
+    after = LiveMemory.now()
+
+    assert during.blocks - before.blocks > 10_000 > after.blocks - before.blocks
+    assert during.malloc_bytes - before.malloc_bytes > 3_000_000
+    assert after.malloc_bytes - before.malloc_bytes < 1_000_000
 
 
 def test_a_soak_accuses_no_process_of_noise() -> None:
