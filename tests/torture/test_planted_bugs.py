@@ -111,15 +111,15 @@ def held(
     malloc_mib_per_hour: float = 0,
 ) -> list[Sample]:
     """An hour of samples with noise; in the first 16 minutes caches fill with so many MiB."""
-    chance = random.Random(seed)
+    chance, alive = random.Random(seed), random.Random(f"{seed} alive")
     return [
         Sample(
             second,
             40 + fills * min(second / 960, 1) + mib_per_hour * second / 3600 + chance.gauss(0, 0.3),
             100 + int(descriptors_per_hour * second / 3600) + chance.randrange(5),
             LiveMemory(
-                int(250_000 + blocks_per_hour * second / 3600 + chance.gauss(0, 2_000)),
-                int((8 + malloc_mib_per_hour * second / 3600 + chance.gauss(0, 0.3)) * 2**20),
+                int(250_000 + blocks_per_hour * second / 3600 + alive.gauss(0, 2_000)),
+                int((8 + malloc_mib_per_hour * second / 3600 + alive.gauss(0, 0.3)) * 2**20),
             ),
         )
         for second in range(0, 3600, 5)
