@@ -116,7 +116,8 @@ def held(
         Sample(
             second,
             40 + fills * min(second / 960, 1) + mib_per_hour * second / 3600 + chance.gauss(0, 0.3),
-            100 + int(descriptors_per_hour * second / 3600) + chance.randrange(5),
+            # Mostly the same number, and more while something is read.
+            100 + int(descriptors_per_hour * second / 3600) + max(0, chance.randrange(-8, 5)),
             LiveMemory(
                 int(250_000 + blocks_per_hour * second / 3600 + alive.gauss(0, 2_000)),
                 int((8 + malloc_mib_per_hour * second / 3600 + alive.gauss(0, 0.3)) * 2**20),
