@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class _Mallinfo2(ctypes.Structure):
@@ -20,12 +20,10 @@ class _Mallinfo2(ctypes.Structure):
     )
 
 
-try:
-    _mallinfo2 = ctypes.CDLL(None).mallinfo2
+# Absent where the system's is not glibc, or one before 2.33.
+_mallinfo2: Any = getattr(ctypes.CDLL(None), "mallinfo2", None)
+if _mallinfo2 is not None:
     _mallinfo2.restype = _Mallinfo2
-except (AttributeError, OSError):
-    # Not glibc, or one before 2.33.
-    _mallinfo2 = None
 
 
 class LiveMemory(NamedTuple):

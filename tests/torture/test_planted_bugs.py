@@ -147,8 +147,9 @@ def test_what_a_process_keeps_is_seen_and_what_it_lets_go_is_not() -> None:
     after = LiveMemory.now()
 
     assert during.blocks - before.blocks > 10_000 > after.blocks - before.blocks
-    assert during.malloc_bytes - before.malloc_bytes > 3_000_000
-    assert after.malloc_bytes - before.malloc_bytes < 1_000_000
+    if before.malloc_bytes:  # only glibc tells
+        assert during.malloc_bytes - before.malloc_bytes > 3_000_000
+        assert after.malloc_bytes - before.malloc_bytes < 1_000_000
 
 
 def test_a_soak_accuses_no_process_of_noise() -> None:
