@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import marshal
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Generic, TypeVar
@@ -37,9 +36,11 @@ from holdfast_storage.core.errors import (
 )
 from holdfast_storage.core.fold import Changed, Changes, Fold
 from holdfast_storage.core.records import Place, Record
+from holdfast_storage.core.snapshot import Snapshot
 from holdfast_storage.core.strict_json import JsonObject
 from holdfast_storage.core.times import stamp
 from holdfast_storage.desk import Author, Desk
+from holdfast_storage.eager import begun
 from holdfast_storage.people import People
 from holdfast_storage.refs import Refs
 from holdfast_storage.remembered import Memory
@@ -56,7 +57,6 @@ from holdfast_storage.results import (
     TaskLine,
 )
 
-A = TypeVar("A")
 R = TypeVar("R", bound=Answer)
 _MANY_ATTEMPTS = 3
 _OWN_KEPT = 2048
@@ -83,7 +83,7 @@ class _Told(Generic[R]):
     is_paused: bool = False
     run: int = 0
     seq: int = 0
-    believed: JsonObject | None = None
+    believed: Snapshot | None = None
     answer: R = dataclasses.field(init=False)
     # What the caller may have to be told of, taken now: what the same write brings after it may push
     # it out of the fold's memory, and the caller will at most have heard of more by then.
@@ -93,9 +93,9 @@ class _Told(Generic[R]):
     def __post_init__(self, fold: Fold, belief: Belief) -> None:
         self.run, self.seq = fold.run, fold.seq
         if self.change is not None:
-            is_so = self.change.believed is self.change.value and self.record is not None
-            # The very same object, if it came about as said: the next save need not compare the two.
-            self.believed = fold.state if is_so else self.change.believed
+            is_so = self.change.believed is self.change.state and self.record is not None
+            # The very same one, if it came about as said: the next save need not compare the two.
+            self.believed = fold.snapshot if is_so else self.change.believed
         since = max(belief.told, belief.met)
         if fold.person_seq <= since:
             # People's changes are told again and again, others' once: its own leave hundreds behind.
@@ -114,7 +114,7 @@ class _Told(Generic[R]):
     def tell_changes(self, belief: Belief) -> None:
         """Make up an answer with the changes that somebody who believes this has to be told of."""
         # Apart from the fold's own values: what a program does with its answer is no change to ours.
-        changes = _apart(changes_since(self._unheard, belief)) if self._unheard else []
+        changes = strict_json.apart(changes_since(self._unheard, belief)) if self._unheard else []
         conflicts = self.fields.get("conflicts", ())
         about = hints.about(changes=changes, conflicts=conflicts, is_paused=self.is_paused)
         told = {"changes": changes, "hint": about + self.fields.get("hint", "")}
@@ -231,18 +231,20 @@ class Caller:
         # Once, for everything that is to be known of it: whether it is the same call again, whether
         # it is within the limits, and how it stands in the journal.
         limits = self._desk.settings.limits
-        raw = _encoded(state, limits.state_bytes, limits.depth)
+        raw = b"" if state is None else _encoded(state, limits.state_bytes, limits.depth)
         # What is in there is held to limits of its own, and lies deeper than by itself.
         most = max(_REST_BYTES, 2 * limits.state_bytes)
         rest = _encoded([*arguments, list(refs), revision], most, limits.depth + 2)
-        asked = _digest(raw, rest) if raw and rest else ""
+        asked = (
+            _known_again(raw, rest, replace=replace) if rest and (raw or state is None) else None
+        )
         remembered = self._memory.meet(task)
         known = remembered.last_save
         if asked and known and known[0] == asked and not _failed(known[1]):
             # The same call again, with nothing of this caller's in between: the answer got lost.
             return await asyncio.shield(known[1])
         request = SaveRequest(
-            state=StateRequest(_apart(state), replace, _apart(append), raw=raw),
+            state=StateRequest(_kept(state, raw), replace, strict_json.apart(append)),
             goal=goal,
             next=next,
             plan=plan,
@@ -250,14 +252,16 @@ class Caller:
             label=label,
             milestone=milestone,
         )
-        # Nothing was awaited so far: the same call at the same time finds this one.
         is_light = (
-            asked != ""
+            asked is not None
             and len(raw) + len(rest) <= _LIGHT_BYTES
             and self._desk.state_bytes(task) <= _LIGHT_STATE_BYTES
         )
-        saving = asyncio.ensure_future(self._save(task, request, refs, revision, is_light))
+        saving = begun(self._save(task, request, refs, revision, is_light))
+        # Nobody else has had a turn so far: the same call at the same time finds this one.
         remembered.last_save = (asked, saving)
+        if saving.done():
+            return saving.result()
         saving.add_done_callback(_failed)  # or nobody might ever ask how it ended
         return await asyncio.shield(saving)
 
@@ -294,7 +298,7 @@ class Caller:
                 "run": fold.run,
                 "checkpoint": decision.found["checkpoint"],
                 "revision": fold.seq,
-                "conflicts": _apart(answers.conflicts(change, fold, record)),
+                "conflicts": strict_json.apart(answers.conflicts(change, fold, record)),
                 "warnings": self._warnings(fold, request.plan),
             }
             return _Told(
@@ -308,14 +312,14 @@ class Caller:
         told = await self._write(task, decide, answer, learn, is_light=is_light)
         return told.answer
 
-    async def _base_at(self, task: str, revision: int) -> JsonObject | None:
+    async def _base_at(self, task: str, revision: int) -> Snapshot | None:
         """Give the state at a revision that the caller says it has seen."""
         if type(revision) is not int or revision < 0:
             raise InvalidValue("revision", "it must be a revision that an answer named")
         if not revision:
             return None
         await self._people.look(task)
-        head = await self._desk.ask(task, lambda fold: (fold.seq, fold.state, fold.opened_seq))
+        head = await self._desk.ask(task, lambda fold: (fold.seq, fold.snapshot, fold.opened_seq))
         if revision == head[0]:
             return head[1]
         if revision > head[0]:
@@ -328,26 +332,24 @@ class Caller:
             raise InvalidValue("revision", _OVER) from error
         if then.state_pruned:
             raise InvalidValue("revision", "the state it names was pruned; load first")
-        return then.state
+        return then.snapshot
 
     def _hear_of(self, task: str, revision: int, fold: Fold) -> None:
         belief = self._belief(task)
         if revision > belief.told:
             belief.told = revision
             belief.enter(fold.run)
-            belief.shown |= fold.state.keys()
+            belief.shown |= fold.snapshot.keys
 
     def _believe(self, task: str, told: _Told[R]) -> None:
         belief = self._belief(task)
         belief.enter(told.run)
         if told.believed is not None:
-            believed: JsonObject = told.believed
+            keys = told.believed.keys
             touched = told.change.touched if told.change and belief.is_all_shown else None
             # A key that was sent as null is not there, and if it comes again nobody has seen it.
-            belief.shown.update(
-                believed if touched is None else filter(believed.__contains__, touched)
-            )
-            belief.state, belief.is_all_shown = believed, True
+            belief.shown.update(keys if touched is None else filter(keys.__contains__, touched))
+            belief.state, belief.is_all_shown = told.believed, True
 
     def _warnings(self, fold: Fold, names: Sequence[str] = (), new_step: str = "") -> list[str]:
         desk = self._desk
@@ -387,7 +389,7 @@ class Caller:
             return await self._not_found(task)
         self._last_task = task
         self._people.touch_if_behind(task, brief["revision"])
-        return Brief.model_validate(_apart(brief))
+        return _brief_apart(brief)
 
     async def _brief(
         self, task: str, path: str, max_tokens: int, more: JsonObject
@@ -408,7 +410,7 @@ class Caller:
             belief = self._belief(task)
             brief = self._compose(
                 fold,
-                answers.part_of(fold.state, path),
+                answers.part_of(fold.state, path) if path else fold.snapshot,
                 path,
                 max_tokens,
                 refs=noted.statuses if noted else [],
@@ -464,11 +466,11 @@ class Caller:
         before = self._belief(task)
         shown = {path_of(path)[0]} if path else set[str]()
         if not path and not is_cut(state):
-            shown = set(fold.state)
+            shown = set(fold.snapshot.keys)
         return Belief(
             run=fold.run,
             told=fold.seq,
-            state=fold.state,
+            state=fold.snapshot,
             shown=shown | (before.shown if before.run == fold.run else set()),
             met=fold.seq,
             heard=fold.seq,
@@ -492,7 +494,7 @@ class Caller:
             is_light=False,
         )
         shown = {"checkpoint": kept.number, "label": kept.label, "saved_at": kept.at}
-        return Brief.model_validate(_apart(brief | shown | {"saved_by": kept.by}))
+        return _brief_apart(brief | shown | {"saved_by": kept.by})
 
     async def _choose(self) -> tuple[str, str, list[TaskLine]]:
         if self._last_task:
@@ -550,7 +552,9 @@ class Caller:
             step,
             result,
             outcome,
-            StateRequest(_apart(state), append=_apart(append)) if is_about_state else _NO_STATE,
+            StateRequest(strict_json.apart(state), append=strict_json.apart(append))
+            if is_about_state
+            else _NO_STATE,
             next,
             await self._refs.note(refs) if refs != () else (),
             claim,
@@ -609,7 +613,9 @@ class Caller:
             "progress": progress_of(fold),
             "next_step": next_step,
             "revision": fold.seq,
-            "conflicts": _apart(answers.conflicts(change, fold, record)) if change else [],
+            "conflicts": strict_json.apart(answers.conflicts(change, fold, record))
+            if change
+            else [],
             "warnings": self._warnings(fold, new_step=request.step),
             "hint": hint,
             "place": decision.found.get("already"),
@@ -816,23 +822,23 @@ def _encoded(value: Any, max_bytes: int, max_depth: int) -> bytes:
         return b""
 
 
-def _digest(state: bytes, rest: bytes) -> str:
-    digest = sha256(rest)
-    digest.update(b"\n")  # which is nowhere in compact JSON, so nothing can be moved over it
-    digest.update(state)
-    return digest.hexdigest()
+def _known_again(raw: bytes, rest: bytes, *, replace: bool) -> tuple[bytes, bytes]:
+    """Give what a call is known by; a state that is kept whole need not be made smaller for it."""
+    return raw if replace else sha256(raw).digest(), sha256(rest).digest()
 
 
-def _apart(value: A) -> A:
-    """Copy plain values: what a program does with its objects afterwards is no change to ours."""
-    try:
-        # Exact for everything plain, in a seventh of the time that writing and reading JSON takes.
-        given: Any = value
-        copy: A = marshal.loads(marshal.dumps(given))
-        return copy
-    except ValueError:
-        # Something in it is no JSON; the decision will say what.
-        return value
+def _kept(state: JsonObject | None, raw: bytes) -> Snapshot | JsonObject | None:
+    """Keep what was sent as it is now."""
+    # Where there are no bytes something in it is no JSON; the decision will say what.
+    is_object = raw.startswith(b"{")
+    return Snapshot.encoded(state, raw) if state and is_object else strict_json.apart(state)
+
+
+def _brief_apart(brief: JsonObject) -> Brief:
+    """Make up a brief of objects that are nobody else's."""
+    state = brief.pop("state")
+    state = state.apart() if isinstance(state, Snapshot) else strict_json.apart(state)
+    return Brief.model_validate(strict_json.apart(brief) | {"state": state})
 
 
 def _failed(saving: asyncio.Future[Saved]) -> bool:

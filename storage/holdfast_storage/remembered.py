@@ -18,8 +18,8 @@ class Remembered:
 
     belief: Belief = field(default_factory=Belief)
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-    # The arguments of the newest save, as a digest, and what it answered or will answer.
-    last_save: tuple[str, asyncio.Future[Saved]] | None = None
+    # What the newest save is known by, if it can be, and what it answered or will answer.
+    last_save: tuple[tuple[bytes, bytes] | None, asyncio.Future[Saved]] | None = None
 
     @property
     def is_in_use(self) -> bool:

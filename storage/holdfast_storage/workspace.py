@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import AsyncIterator, Callable, Iterable
-from copy import deepcopy
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -364,7 +363,7 @@ class Workspace:
         then = await self._desk.fold_to(task, await self._seq_of(task, checkpoint), history=True)
 
         def decide(fold: Fold, context: Context) -> Decision:
-            belief = Belief(fold.run, fold.seq, fold.state, set(fold.state))
+            belief = Belief(fold.run, fold.seq, fold.snapshot, set(fold.snapshot.keys))
             request = SaveRequest(
                 state=StateRequest(state, replace=True),
                 next=then.next or " ",
@@ -518,7 +517,7 @@ def _state_now(fold: Fold) -> dict[str, Any]:
         why = "its record is damaged" if fold.state_lost else "it was pruned"
         raise Unavailable(fold.checkpoint, why)
     # The fold goes on living with its own.
-    return deepcopy(fold.state)
+    return fold.snapshot.apart()
 
 
 def _difference(path: str, before: dict[str, Any], after: dict[str, Any]) -> Difference:

@@ -13,6 +13,7 @@ from holdfast_storage.core.fold import (
     CLOSED,
     FINISHED,
     STATE,
+    VALUES_NOTED,
     Changed,
     Checkpoint,
     Claim,
@@ -23,6 +24,7 @@ from holdfast_storage.core.fold import (
     Step,
 )
 from holdfast_storage.core.records import DamagedLine, Entry, Record
+from holdfast_storage.core.snapshot import Snapshot
 from holdfast_storage.core.strict_json import JsonObject, pointer
 from holdfast_storage.core.times import moment
 
@@ -33,8 +35,6 @@ _STEPLESS = frozenset({"save", "ask", "answer", "finish", "fork", "write"}) | _U
 # A gap wider than this is damage of another kind: its seqs are not waited for one by one.
 _MISSING_KEPT = 10_000
 _PLAN_NOTED = 50
-# Of a save that changes more values than this it is only noted which of the state's keys changed.
-_VALUES_NOTED = 32
 
 
 def advance(fold: Fold, entries: Iterable[Entry]) -> None:
@@ -228,41 +228,41 @@ def _reopen_step(fold: Fold, name: str, record: Record) -> None:
 def _change_state(
     fold: Fold,
     record: Record,
-    new: JsonObject,
+    new: Snapshot,
     grown_by: int,
     changes: delta.Changes | None = None,
 ) -> None:
     """Put another state in the place of this one; `changes` are what made it of this one, if known."""
     _note_state(fold, record, new, changes)
     if fold.edited_paths and record.op != "edit":
-        _forget_overwritten(fold, new)
-    fold.state = new
+        _forget_overwritten(fold, new.value)
+    fold.snapshot = new
     fold.state_bytes += grown_by
 
 
-def _note_state(fold: Fold, record: Record, new: JsonObject, changes: delta.Changes | None) -> None:
-    old = fold.state
+def _note_state(fold: Fold, record: Record, new: Snapshot, changes: delta.Changes | None) -> None:
+    old = fold.snapshot
+    noted: list[delta.Difference] | None = None
     if record.op == "edit":
         # Every value counts: which is newer decides between two of them.
-        noted: list[delta.Difference] | None = delta.differences(old, new)
-    else:
-        noted = delta.few_differences(old, new, _VALUES_NOTED, changes)
+        noted = delta.differences(old.value, new.value)
+    elif changes is not None or is_person(record.by):
+        noted = delta.few_differences(old.value, new.value, VALUES_NOTED, changes)
         if noted is None and is_person(record.by):
-            noted = delta.key_differences(old, new)[-CHANGES_KEPT:]
+            noted = delta.key_differences(old.value, new.value)[-CHANGES_KEPT:]
     if noted is None:
-        _note_keys(fold, record, new)
+        _note_whole_states(fold, record, old, new)
         return
     for each in noted:
         _note(fold, record, STATE + each.path, each.old, each.new)
 
 
-def _note_keys(fold: Fold, record: Record, new: JsonObject) -> None:
-    """Note all keys that differ as one change: nobody may ever ask which they were."""
-    keys = delta.keys_that_differ(fold.state, new)[-CHANGES_KEPT:]
-    if keys:
-        before = {key: fold.state[key] for key in keys if key in fold.state}
-        now = {key: new[key] for key in keys if key in new}
-        fold.changes.add(Changed(record.seq, record.id, record.by, STATE, before, now, len(keys)))
+def _note_whole_states(fold: Fold, record: Record, old: Snapshot, new: Snapshot) -> None:
+    """Note all that differs as one change: nobody may ever ask what it was."""
+    weight = min(len(old.keys | new.keys), CHANGES_KEPT)
+    if weight:
+        size = record.place.length
+        fold.changes.add(Changed(record.seq, record.id, record.by, STATE, old, new, weight, size))
 
 
 def _forget_overwritten(fold: Fold, new: JsonObject) -> None:
@@ -286,7 +286,7 @@ def _note(fold: Fold, record: Record, path: str, old: Any, new: Any) -> None:
 def _apply_changes(fold: Fold, record: Record) -> None:
     changes = record.body.get("changes")
     if changes and not fold.state_pruned:
-        new = delta.apply(fold.state, changes)
+        new = Snapshot(delta.apply(fold.state, changes))
         _change_state(fold, record, new, record.place.length, changes)
         fold.changes_bytes += record.place.length
 
@@ -394,7 +394,7 @@ def _plan_and_total(fold: Fold, record: Record) -> None:
 def _take_saved_state(fold: Fold, record: Record, kept: Checkpoint) -> None:
     size = record.place.length
     if not kept.leans_on:
-        new: JsonObject = record.body["state"]
+        new = Snapshot.of(record.body["state"])
         _change_state(fold, record, new, 0)
         fold.state_bytes, fold.full_bytes, fold.changes_bytes = size, size, 0
         fold.needs_full = fold.state_lost = False
@@ -406,11 +406,11 @@ def _take_saved_state(fold: Fold, record: Record, kept: Checkpoint) -> None:
             fold.state_lost = fold.state_lost or fold.state_pruned
             raise ValueError(f"checkpoint {kept.leans_on}, which it leans on, is not there")
         changes = record.body.get("changes", {})
-        is_direct = fold.state is fold.checkpoint_state
-        new = delta.apply(fold.checkpoint_state, changes)
+        is_direct = fold.snapshot is fold.checkpoint_snapshot
+        new = Snapshot(delta.apply(fold.checkpoint_state, changes))
         _change_state(fold, record, new, size, changes if is_direct else None)
         fold.changes_bytes += size
-    fold.checkpoint_state = fold.state
+    fold.checkpoint_snapshot = fold.snapshot
 
 
 def _done(fold: Fold, record: Record) -> None:

@@ -14,6 +14,7 @@ from holdfast_storage.core.decide.context import Belief
 from holdfast_storage.core.decide.steps import progress_of
 from holdfast_storage.core.delta import MISSING
 from holdfast_storage.core.fold import Changed, Conflict, Fold, Question
+from holdfast_storage.core.snapshot import plain
 from holdfast_storage.core.strict_json import JsonObject
 from holdfast_storage.core.times import stamp
 
@@ -32,7 +33,7 @@ class BriefRequest:
     now: datetime
     gone: AbstractSet[str]
     max_tokens: int
-    state: Any
+    state: Any  # a part of it, or a snapshot of all, which the brief then has in it if it fits
     state_path: tuple[str, ...] = ()
     changes: Sequence[JsonObject] = ()
     refs: Sequence[JsonObject] = ()
@@ -48,24 +49,25 @@ def compose(fold: Fold, request: BriefRequest) -> JsonObject:
     brief = _without_state(fold, request, *_WINDOWS[0])
     if _fits_whole(fold, request, budget - _characters(brief)):
         return brief | {"state": request.state}
+    state = plain(request.state)
     # Leave the state what it makes of a third: it is what the agent came for.
-    wanted = _characters(cut(request.state, budget // 3, request.state_path)) + len('"state":,')
+    wanted = _characters(cut(state, budget // 3, request.state_path)) + len('"state":,')
     for items, text in _WINDOWS:
         brief = _without_state(fold, request, items, text)
         if budget - _characters(brief) >= wanted:
             break
-    if fold.is_state_unknown and request.state is fold.state:
+    if fold.is_state_unknown and request.state is fold.snapshot:
         # Unknown is not empty.
         return brief | {"state": None}
     spare = budget - _characters(brief) - len('"state":,')
     # Sizes are counted in bytes inside `cut` and never smaller than the characters promised.
-    brief["state"] = cut(request.state, max(spare, 0), request.state_path)
+    brief["state"] = cut(state, max(spare, 0), request.state_path)
     return brief
 
 
 def _fits_whole(fold: Fold, request: BriefRequest, spare: int) -> bool:
     """Say whether the state fits without being measured, by what its records take."""
-    is_known = request.state is fold.state and not fold.is_state_unknown
+    is_known = request.state is fold.snapshot and not fold.is_state_unknown
     return is_known and fold.state_bytes + len('"state":,') <= spare
 
 

@@ -14,8 +14,9 @@ from datetime import datetime
 from itertools import takewhile
 from typing import Any, NamedTuple
 
-from holdfast_storage.core.delta import by_key
+from holdfast_storage.core.delta import MISSING, few_differences, key_differences
 from holdfast_storage.core.records import Place
+from holdfast_storage.core.snapshot import Snapshot, plain
 from holdfast_storage.core.strict_json import JsonObject
 from holdfast_storage.core.times import moment
 
@@ -24,6 +25,10 @@ CLOSED = frozenset({"done", "abandoned"})
 
 # How many changes by others a fold remembers for callers that have not been told yet.
 CHANGES_KEPT = 512
+# Each may hold a whole state; beyond this only the last one is remembered.
+CHANGES_BYTES_KEPT = 32 * 2**20
+# Of a save that changes more values than this it is only told which of the state's keys changed.
+VALUES_NOTED = 32
 # The path of the state as a whole.
 STATE = "/state"
 _RECENT_STEPS = 20
@@ -96,8 +101,8 @@ class Question:
 class Changed(NamedTuple):
     """One value that somebody changed, for those who remember the old one.
 
-    Of a save that changed very many it is one for all of them, with the keys of the state that differ
-    and nothing else in `old` and `new`; `each` tells them apart. Most are never asked for.
+    Of a save that wrote the state in full it is one for all of them, with the states themselves in `old`
+    and `new`: most are never asked for, and `each` tells them apart.
     """
 
     seq: int
@@ -107,6 +112,7 @@ class Changed(NamedTuple):
     old: Any
     new: Any
     weight: int = 1  # how many keys of the state this is about
+    size: int = 0  # about how many bytes it keeps in memory, if they may be many
 
     def each(self) -> list[Changed]:
         """Give one for each value, or for each key of the state where there are very many.
@@ -115,10 +121,12 @@ class Changed(NamedTuple):
         """
         if self.path != STATE:
             return [self]
-        return [
-            self._replace(path=STATE + one.path, old=one.old, new=one.new, weight=1)
-            for one in by_key(self.old, self.new, {**self.new, **self.old})
-        ]
+        old, new = plain(self.old), plain(self.new)
+        found = few_differences(old, new, VALUES_NOTED)
+        if found is None:
+            by_key = key_differences(old, new)[-CHANGES_KEPT:]
+            found = sorted(by_key, key=lambda one: one.new is MISSING)
+        return [self._replace(path=STATE + one.path, old=one.old, new=one.new) for one in found]
 
 
 class Changes:
@@ -126,7 +134,7 @@ class Changes:
 
     def __init__(self) -> None:
         self._kept: deque[Changed] = deque()
-        self._count = 0
+        self._count = self._size = 0
         # Where lines were swapped, a record is taken in after one with a higher seq.
         self._is_in_order = True
 
@@ -136,8 +144,16 @@ class Changes:
             self._is_in_order = False
         self._kept.append(changed)
         self._count += changed.weight
-        while self._count - self._kept[0].weight >= CHANGES_KEPT:
-            self._count -= self._kept.popleft().weight
+        self._size += changed.size
+        while self._is_too_much():
+            forgotten = self._kept.popleft()
+            self._count -= forgotten.weight
+            self._size -= forgotten.size
+
+    def _is_too_much(self) -> bool:
+        first = self._kept[0]
+        is_too_large = self._size > CHANGES_BYTES_KEPT and len(self._kept) > 1
+        return is_too_large or self._count - first.weight >= CHANGES_KEPT
 
     def after(self, seq: int) -> list[Changed]:
         """Give those of records after this one: of hundreds usually none, or the last few."""
@@ -205,11 +221,11 @@ class Fold:
     refs: dict[str, JsonObject] = field(default_factory=dict[str, JsonObject])
     extra: JsonObject = field(default_factory=dict[str, Any])
 
-    state: JsonObject = field(default_factory=dict[str, Any])
+    snapshot: Snapshot = field(default_factory=lambda: Snapshot({}))  # the state
     state_bytes: int = 2  # never less than what the state would take
     checkpoint: int = 0
     checkpoints: dict[int, Checkpoint] = field(default_factory=dict[int, Checkpoint])
-    checkpoint_state: JsonObject = field(default_factory=dict[str, Any])
+    checkpoint_snapshot: Snapshot = field(default_factory=lambda: Snapshot({}))
     full_bytes: int = 0  # of the last save that held the state in full
     changes_bytes: int = 0  # of everything since
     needs_full: bool = True
@@ -248,6 +264,16 @@ class Fold:
     doubts_all: bool = False
 
     # --- reading it off -----------------------------------------------------------------------
+
+    @property
+    def state(self) -> JsonObject:
+        """The state, as objects that are made if nobody has asked for them yet."""
+        return self.snapshot.value
+
+    @property
+    def checkpoint_state(self) -> JsonObject:
+        """The state of the newest checkpoint, in the same way."""
+        return self.checkpoint_snapshot.value
 
     @property
     def is_closed(self) -> bool:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import marshal
 import re
 from collections import deque
-from itertools import chain, compress, repeat
+from itertools import compress, repeat
 from math import isfinite
 from operator import is_
-from typing import TYPE_CHECKING, Any, NoReturn, TypeGuard
+from typing import TYPE_CHECKING, Any, NoReturn, TypeGuard, TypeVar
 
 import pydantic_core
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 JsonObject = dict[str, Any]
+T = TypeVar("T")
 
 MAX_DEPTH = 64
 # In its file a state stands one level below the top and an answer three; the deepest allowed must be
@@ -62,6 +65,18 @@ def decode(raw: bytes) -> Any:
     """Read what `encode` wrote, every number exactly; ValueError for anything that is not JSON."""
     # Keys come again and again; values, cached too, would fill a megabyte and be of no use.
     return pydantic_core.from_json(raw, allow_inf_nan=False, cache_strings="keys")
+
+
+def apart(value: T) -> T:
+    """Copy plain values: what a program does with its objects afterwards is no change to ours."""
+    try:
+        # Exact for everything plain, in a seventh of the time that writing and reading JSON takes.
+        given: Any = value
+        copy: T = marshal.loads(marshal.dumps(given))
+        return copy
+    except ValueError:
+        # Something in it is no JSON; whoever checks it will say what.
+        return value
 
 
 def pretty(value: Any) -> bytes:
@@ -109,6 +124,7 @@ def _same_items(a: Any, b: Any) -> bool:
 
 _PLAIN = frozenset({*_EXACT, float, list, dict})
 _NUMBERS = frozenset({int, float})
+_HOLDERS = frozenset({list, dict})
 # So few values are sooner looked at one by one; and so many nest at most as deep.
 _FEW = 32
 _SHORT = 1 << 64  # integers nearer to zero than this need no closer look
@@ -173,26 +189,32 @@ def _check_levels(value: Any, where: str, max_bytes: int, max_depth: int) -> Non
     for depth in range(max_depth + 1):
         kinds = list(map(type, level))
         found = set(kinds)
-        objects: list[JsonObject] = _of_kind(dict, level, kinds) if dict in found else []
-        arrays: list[list[Any]] = _of_kind(list, level, kinds) if list in found else []
-        too_deep = depth == max_depth and (objects or arrays)
-        if too_deep or not found <= _PLAIN or not _are_numbers(level, kinds, found):
+        is_nested = not found.isdisjoint(_HOLDERS)
+        if not found <= _PLAIN or (is_nested and depth == max_depth):
             _refuse(value, where, max_depth)
-        if not (objects or arrays):
+        if not (_are_numbers(level, kinds, found) and _are_keys_text(level, kinds, found)):
+            _refuse(value, where, max_depth)
+        if not is_nested:
             return
-        if not set(map(type, chain.from_iterable(objects))) <= {str}:
-            _refuse(value, where, max_depth)
-        count += sum(map(len, objects)) + sum(map(len, arrays))
+        if not found <= _HOLDERS:
+            level = list(compress(level, map(_HOLDERS.__contains__, kinds)))
+        count += sum(map(len, level))
         # Each takes two bytes at least, with its comma or bracket. A program can name one list
         # a million times over, so this is asked before the next level is gathered.
         if 2 * count > max_bytes:
             raise TooLarge(where, 2 * count, max_bytes)
-        level = list(chain.from_iterable(item.values() for item in objects))
-        level.extend(chain.from_iterable(arrays))
+        # What all of them hold: twice as quick as chaining their iterators.
+        level = gc.get_referents(*level)
 
 
-def _of_kind(kind: type, level: list[Any], kinds: list[type]) -> list[Any]:
-    return list(compress(level, map(is_, kinds, repeat(kind))))
+def _are_keys_text(level: list[Any], kinds: list[type], found: set[type]) -> bool:
+    if dict not in found:
+        return True
+    is_all_objects = len(found) == 1
+    objects = level if is_all_objects else compress(level, map(is_, kinds, repeat(dict)))
+    # Objects mostly have the same keys. One that equals a text and is none, its encoding will refuse.
+    keys = level[0] if len(level) == 1 else set[object]().union(*objects)
+    return set(map(type, keys)) <= {str}
 
 
 def _are_numbers(level: list[Any], kinds: list[type], found: set[type]) -> bool:

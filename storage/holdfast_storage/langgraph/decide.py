@@ -21,6 +21,7 @@ from holdfast_storage.core.decide.save import written
 from holdfast_storage.core.delta import MISSING
 from holdfast_storage.core.errors import TooLarge
 from holdfast_storage.core.fold import Changed, Fold
+from holdfast_storage.core.snapshot import Snapshot
 from holdfast_storage.core.strict_json import JsonObject, is_object
 
 SUBGRAPHS = "$subgraphs"
@@ -62,7 +63,7 @@ def decide_put(fold: Fold, request: PutRequest, seen: int, context: Context) -> 
     opens = opens_run(fold, Belief(told=seen))
     state = with_values({} if opens else fold.state, request.ns, request.values)
     number = fold.checkpoint + 1
-    saved, encoded = written(fold, state, opens=opens)
+    saved, encoded = written(fold, Snapshot(state), opens=opens)
     body: JsonObject = {
         "run": fold.run + 1 if opens else fold.run,
         **(opening_fields(fold) if opens else {}),
@@ -164,7 +165,7 @@ def _lost_edits(
     fold: Fold, state: JsonObject, seen: int, context: Context
 ) -> Iterator[Mapping[str, Any]]:
     """Describe what people changed while the graph was running and now replaces unseen."""
-    if fold.state is fold.checkpoint_state:
+    if fold.snapshot is fold.checkpoint_snapshot:
         return
     for number, changed in enumerate(fold.changes):
         if changed.seq > seen and is_person(changed.by) and _is_replaced(changed, state):

@@ -290,7 +290,7 @@ class Agent:
         change = decision.found.get("change")
         if change is not None and change.believed is not None:
             self.belief.state = change.believed
-            self.belief.shown |= change.believed.keys()
+            self.belief.shown |= change.believed.keys
         return Outcome(record, decision.found, changes)
 
 

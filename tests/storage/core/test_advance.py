@@ -17,9 +17,10 @@ from holdfast_storage.core.advance import advance
 from holdfast_storage.core.decide.state import last_writer
 from holdfast_storage.core.delta import MISSING
 from holdfast_storage.core.errors import HoldfastError
-from holdfast_storage.core.fold import Changed, Changes, Fold
+from holdfast_storage.core.fold import CHANGES_BYTES_KEPT, Changed, Changes, Fold
 from holdfast_storage.core.limits import Settings
 from holdfast_storage.core.records import DamagedLine, Draft, Place, Record, encode_line
+from holdfast_storage.core.snapshot import Snapshot
 
 # --- what is read ------------------------------------------------------------------------------
 
@@ -950,3 +951,24 @@ def test_a_text_that_is_what_it_was_before_a_lost_record_is_no_change() -> None:
 
     assert story.fold.goal == "g"
     assert [changed.path for changed in story.fold.changes] == ["/goal"]
+
+
+def test_large_states_are_not_kept_for_those_who_may_ask_without_end() -> None:
+    changes = Changes()
+
+    for seq in range(1, 101):
+        whole = Snapshot({"found": [seq]})
+        changes.add(Changed(seq, "id", "ann", "/state", whole, whole, size=2**20))
+
+    assert sum(changed.size for changed in changes) <= CHANGES_BYTES_KEPT
+    assert [changed.seq for changed in changes][-1] == 100
+
+
+def test_the_last_change_is_kept_however_large_it_is() -> None:
+    changes = Changes()
+
+    for seq in (1, 2):
+        whole = Snapshot({"found": [seq]})
+        changes.add(Changed(seq, "id", "ann", "/state", whole, whole, size=2 * CHANGES_BYTES_KEPT))
+
+    assert [changed.seq for changed in changes] == [2]

@@ -11,14 +11,16 @@ from tests.storage.core.stories import Story, started
 from holdfast_storage.core import hints
 from holdfast_storage.core.brief import BriefRequest, compose, is_person, shortened
 from holdfast_storage.core.delta import at, path_of
+from holdfast_storage.core.snapshot import plain
 from holdfast_storage.core.strict_json import encode
 
 
 def brief_of(story: Story, max_tokens: int = 3000, **more: Any) -> dict[str, Any]:
     request = BriefRequest(
-        now=story.now, gone=story.gone, max_tokens=max_tokens, state=story.fold.state
+        now=story.now, gone=story.gone, max_tokens=max_tokens, state=story.fold.snapshot
     )
-    return compose(story.fold, replace(request, **more))
+    brief = compose(story.fold, replace(request, **more))
+    return brief | {"state": plain(brief["state"])}
 
 
 def tokens(brief: dict[str, Any]) -> float:

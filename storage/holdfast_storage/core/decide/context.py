@@ -13,6 +13,7 @@ from holdfast_storage.core.errors import InvalidValue, RunClosed, TooLarge, Unkn
 from holdfast_storage.core.fold import Fold
 from holdfast_storage.core.limits import Settings
 from holdfast_storage.core.records import Draft
+from holdfast_storage.core.snapshot import Snapshot
 from holdfast_storage.core.strict_json import JsonObject
 from holdfast_storage.core.times import stamp
 
@@ -38,7 +39,8 @@ class Belief:
 
     run: int = 0
     told: int = 0  # the revision of the last load, or one given by the caller
-    state: JsonObject | None = None  # what it loaded, with what it submitted since laid over it
+    # What it loaded, with what it submitted since laid over it.
+    state: Snapshot | JsonObject | None = None
     shown: set[str] = field(default_factory=set[str])  # keys of the state it has seen or said
     is_all_shown: bool = False  # every key of `state` is known to be in there
     own: set[str] = field(default_factory=set[str])  # ids of its records since `told`

@@ -23,6 +23,7 @@ from holdfast_storage.core.decide.state import (
 )
 from holdfast_storage.core.errors import InvalidValue, TooLarge
 from holdfast_storage.core.fold import Fold
+from holdfast_storage.core.snapshot import Snapshot, have_nothing_in_common
 from holdfast_storage.core.strict_json import JsonObject
 
 # A full save is due when the changes since the last one exceed this many times its size: so storage
@@ -61,9 +62,7 @@ def decide_save(fold: Fold, request: SaveRequest, belief: Belief, context: Conte
     if not opens and _is_the_newest(fold, request, change, body):
         return Decision(None, found | {"checkpoint": fold.checkpoint})
     number = fold.checkpoint + 1
-    state, encoded = written(
-        fold, change.value, opens=opens, raw=change.raw, touched=change.touched
-    )
+    state, encoded = written(fold, change.state, opens=opens, touched=change.touched)
     saved: JsonObject = {
         "run": fold.run + 1 if opens else fold.run,
         **(opening_fields(fold) if opens else {}),
@@ -151,53 +150,68 @@ def _is_the_newest(fold: Fold, request: SaveRequest, change: StateChange, body: 
     )
     if not same_name:
         return False
-    before, now = _to_compare(fold, change.value, change.touched)
+    if _differ_in_length(fold.checkpoint_snapshot, change.state):
+        return False
+    before, now = _to_compare(fold, change.state, change.touched)
     # What is not equal, which C can tell, is not the same.
     return now == before and strict_json.same(now, before)
 
 
+def _differ_in_length(one: Snapshot, other: Snapshot) -> bool:
+    """Say whether that can be told from their bytes: the same values, in any order, take as many."""
+    return bool(one.raw and other.raw) and len(one.raw) != len(other.raw)
+
+
 def written(
-    fold: Fold,
-    state: JsonObject,
-    *,
-    opens: bool,
-    raw: bytes = b"",
-    touched: Sequence[str] | None = None,
+    fold: Fold, state: Snapshot, *, opens: bool, touched: Sequence[str] | None = None
 ) -> tuple[JsonObject, dict[str, bytes]]:
     """Write the state in full, or as changes from the checkpoint before; and what of it was encoded.
 
-    `raw` is the state in full, if somebody has encoded it already, and `touched` are the keys that
-    can have another value than in the fold's state, if that is known.
+    `touched` are the keys that can have another value than in the fold's state, if that is known.
     """
-    full: JsonObject = {"state": state}
-    encoded = {"state": raw} if raw else {}
     if opens or fold.needs_full or fold.checkpoint not in fold.checkpoints:
-        return full, encoded
+        return _in_full(state)
+    if _is_all_new(fold.checkpoint_snapshot, state):
+        return _in_full(state)
     # Many small changes are not worth finding: each takes a path and the time to compare.
     most = _FEW_CHANGES + fold.full_bytes // _BYTES_PER_CHANGE
-    before, now = _to_compare(fold, state, touched)
-    is_all_new = len(raw) > _LARGE_BYTES and delta.is_all_new(before, now)
-    changes = None if is_all_new else delta.diff_unless_more(before, now, most)
+    changes = delta.diff_unless_more(*_to_compare(fold, state, touched), most)
     if changes is None:
-        return full, encoded
+        return _in_full(state)
     raw_changes = strict_json.encode(changes)
     size = len(raw_changes)
     if size > _CHANGED_PART * fold.full_bytes:
-        return full, encoded
+        return _in_full(state)
     if fold.changes_bytes + size > _CHANGES_PER_FULL * fold.full_bytes:
-        return full, encoded
+        return _in_full(state)
     return {"from": fold.checkpoint, "changes": changes}, {"changes": raw_changes}
 
 
+def _in_full(state: Snapshot) -> tuple[JsonObject, dict[str, bytes]]:
+    if not state.raw:
+        return {"state": state.value}, {}
+    # Objects that nobody has asked for yet are not made for this either.
+    return {"state": state}, {"state": state.raw}
+
+
+def _is_all_new(before: Snapshot, now: Snapshot) -> bool:
+    """Guess, at little cost, whether a large state has so little of the one before that nobody need look."""
+    if len(now.raw) <= _LARGE_BYTES:
+        return False
+    if before.raw:
+        return have_nothing_in_common(before.raw, now.raw)
+    return delta.is_all_new(before.value, now.value)
+
+
 def _to_compare(
-    fold: Fold, state: JsonObject, touched: Sequence[str] | None
+    fold: Fold, state: Snapshot, touched: Sequence[str] | None
 ) -> tuple[JsonObject, JsonObject]:
     """Give what of the newest checkpoint and of the state can differ."""
-    before = fold.checkpoint_state
-    if touched is None or before is not fold.state:
-        return before, state
+    before = fold.checkpoint_snapshot
+    if touched is None or before is not fold.snapshot:
+        return before.value, state.value
     # A little merged into a lot costs what was merged.
-    return _only(before, touched), _only(state, touched)
+    return _only(before.value, touched), _only(state.value, touched)
 
 
 def _only(state: JsonObject, keys: Sequence[str]) -> JsonObject:

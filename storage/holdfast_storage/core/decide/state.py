@@ -13,6 +13,7 @@ from holdfast_storage.core.delta import MISSING
 from holdfast_storage.core.errors import InvalidValue, LoadFirst, TooLarge, WouldDrop
 from holdfast_storage.core.fold import Changed, Fold
 from holdfast_storage.core.merge import Clash, Merged
+from holdfast_storage.core.snapshot import Snapshot, plain
 from holdfast_storage.core.strict_json import JsonObject, pointer
 
 
@@ -20,85 +21,107 @@ from holdfast_storage.core.strict_json import JsonObject, pointer
 class StateRequest:
     """The part of a save or a step that touches the state."""
 
-    state: JsonObject | None = None
+    # As bytes, if `strict_json.check` has made some of it already.
+    state: Snapshot | JsonObject | None = None
     replace: bool = False
     append: Mapping[str, list[Any]] | None = None
     # The state at the revision the caller says it builds on, in place of what it believes.
-    base: JsonObject | None = None
-    # What `strict_json.check` made of the state when it was sent, if anybody has asked it to.
-    raw: bytes = b""
+    base: Snapshot | JsonObject | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class StateChange:
     """The state as it will be, what the caller now believes, and what stood in the way."""
 
-    value: JsonObject
-    believed: JsonObject | None
+    state: Snapshot
+    believed: Snapshot | None
     clashes: tuple[Clash, ...] = ()
     repeats: tuple[Clash, ...] = ()
-    raw: bytes = b""  # the value, encoded, where that is known
     # The only keys that can have another value than in the fold's state, which the caller knew, in the
     # order they were sent; None if it may be any.
     touched: tuple[str, ...] | None = None
+
+    @property
+    def value(self) -> JsonObject:
+        """The state as it will be, as objects."""
+        return self.state.value
 
 
 def change_state(
     fold: Fold, request: StateRequest, belief: Belief, context: Context, *, opens: bool
 ) -> StateChange:
     """Merge what the caller sends into what is there."""
-    current: JsonObject = {} if opens else fold.state
+    current = _EMPTY if opens else fold.snapshot
     base = current if opens else _base(fold, request, belief)
-    wanted, added = base, 0
-    repeats: tuple[Clash, ...] = ()
-    raw = b""
-    patch: JsonObject = {}
-    if request.state is not None:
-        raw = _encoded(request.state, "state", context, request.raw)
-        added += len(raw)
-        patch = request.state
-        # The first is much the quicker to find out.
-        if b"$" in raw and b'"$' in raw:
-            patch = uncut(patch, base, "state")
-        wanted = patch if request.replace else merge.merge_patch(base, patch)
-        if base is not current:
-            repeats = merge.repeats(base, current, patch, nulls_remove=not request.replace)
+    sent = None if request.state is None else _as_sent(request.state)
+    raw = b"" if sent is None else _encoded(sent, "state", context)
+    added = len(raw)
+    if (
+        sent is not None and b"$" in raw and b'"$' in raw
+    ):  # the first is much the quicker to find out
+        sent = Snapshot(uncut(sent.value, base.value, "state"))
     if request.replace:
-        _refuse_to_drop_unseen(fold.task, current, wanted, belief)
-    if base is current:
-        # Nobody else wrote: the usual case, and nothing to be compared.
-        merged = Merged(wanted, ())
-    else:
-        merged = merge.three_way(base, current, wanted, prefer="current")
+        _refuse_to_drop_unseen(fold.task, current, sent or base, belief)
+    before = 2 if opens else fold.state_bytes
+    remembers = belief.state is not None and belief.run == fold.run
+    knows = opens or sent is not None or remembers
+    if sent is not None and request.replace and base is current and not request.append:
+        # Nobody else wrote, so nothing is compared: not even the objects are needed.
+        _check_total(sent, 0 if sent.raw else before, added, context)
+        return StateChange(sent, sent)
+    merged, wanted, repeats = _merged(request, sent, base.value, current.value)
     value, believed = merged.value, wanted
     if request.append:
-        added += len(_encoded(request.append, "append", context))
+        added += len(_encoded(_as_sent(request.append), "append", context))
         value = merge.append(value, request.append)
         believed = merge.append(believed, _fitting(believed, request.append))
-    _check_total(value, 2 if opens else fold.state_bytes, added, context)
-    remembers = belief.state is not None and belief.run == fold.run
-    knows = opens or request.state is not None or remembers
-    is_as_sent = value is request.state
+    state = current if value is current.value else Snapshot(value)
+    _check_total(state, before, added, context)
     is_patched = base is current is belief.state and not opens and not request.replace
+    touched = (*(sent.keys if sent else ()), *(request.append or ()))
     return StateChange(
-        value,
-        believed if knows else None,
+        state,
+        (state if believed is value else Snapshot(believed)) if knows else None,
         merged.clashes,
         repeats,
-        raw=raw if is_as_sent else b"",
-        touched=(*patch, *(request.append or ())) if is_patched else None,
+        touched=touched if is_patched else None,
     )
 
 
-def _base(fold: Fold, request: StateRequest, belief: Belief) -> JsonObject:
+_EMPTY = Snapshot({})
+
+
+def _as_sent(given: Any) -> Snapshot:
+    """Take what was sent for an object, until it is looked at."""
+    return Snapshot.of(given)
+
+
+def _merged(
+    request: StateRequest, sent: Snapshot | None, base: JsonObject, current: JsonObject
+) -> tuple[Merged, JsonObject, tuple[Clash, ...]]:
+    """Give the state with what was sent in it, what the caller wants, and what it sent as it was."""
+    if sent is None:
+        wanted = base
+    else:
+        wanted = sent.value if request.replace else merge.merge_patch(base, sent.value)
+    if base is current:
+        # Nobody else wrote: the usual case, and nothing to be compared.
+        return Merged(wanted, ()), wanted, ()
+    repeats: tuple[Clash, ...] = ()
+    if sent is not None:
+        repeats = merge.repeats(base, current, sent.value, nulls_remove=not request.replace)
+    return merge.three_way(base, current, wanted, prefer="current"), wanted, repeats
+
+
+def _base(fold: Fold, request: StateRequest, belief: Belief) -> Snapshot:
     if request.base is not None:
-        return request.base
+        return Snapshot.of(request.base)
     if belief.state is not None and belief.run == fold.run:
-        return belief.state
+        return Snapshot.of(belief.state)
     if request.state is not None and fold.checkpoints:
         raise LoadFirst(fold.task, fold.checkpoint)
     # Nobody saved yet, or only an append was sent, which fits whatever is there.
-    return fold.state if request.state is None else {}
+    return fold.snapshot if request.state is None else _EMPTY
 
 
 def _fitting(believed: JsonObject, additions: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
@@ -108,31 +131,31 @@ def _fitting(believed: JsonObject, additions: Mapping[str, list[Any]]) -> dict[s
     }
 
 
-def _refuse_to_drop_unseen(
-    task: str, current: JsonObject, wanted: JsonObject, belief: Belief
-) -> None:
-    if current.keys() <= wanted.keys():
+def _refuse_to_drop_unseen(task: str, current: Snapshot, wanted: Snapshot, belief: Belief) -> None:
+    if current.keys <= wanted.keys:
         return
-    unseen = [key for key in current if key not in wanted and key not in belief.shown]
+    unseen = [key for key in current.keys if key not in wanted.keys and key not in belief.shown]
     if unseen:
         raise WouldDrop(task, unseen)
 
 
-def _encoded(value: Any, where: str, context: Context, raw: bytes = b"") -> bytes:
+def _encoded(sent: Snapshot, where: str, context: Context) -> bytes:
     limits = context.settings.limits
-    if type(value) is not dict:
+    if sent.raw:
+        return sent.raw
+    if type(sent.value) is not dict:
         raise InvalidValue(where, "it must be a JSON object")
-    return raw or strict_json.check(
-        value, where, max_bytes=limits.state_bytes, max_depth=limits.depth
+    return strict_json.check(
+        sent.value, where, max_bytes=limits.state_bytes, max_depth=limits.depth
     )
 
 
-def _check_total(value: JsonObject, before: int, added: int, context: Context) -> None:
+def _check_total(state: Snapshot, before: int, added: int, context: Context) -> None:
     """Encode the whole state only if the sum of what was added could be over the limit."""
     limit = context.settings.limits.state_bytes
     if before + added <= limit:
         return
-    size = len(strict_json.encode(value))
+    size = len(strict_json.encode(state.value))
     if size > limit:
         raise TooLarge("state", size, limit)
 
@@ -166,5 +189,5 @@ def last_writer(fold: Fold, path: str) -> str:
 def _has_changed(changed: Changed, path: str) -> bool:
     """Say whether a change that was noted as a whole is one of this value in it."""
     below = delta.path_of(path.removeprefix(changed.path))
-    old, new = delta.at(changed.old, below), delta.at(changed.new, below)
+    old, new = delta.at(plain(changed.old), below), delta.at(plain(changed.new), below)
     return old is not new and not strict_json.same(old, new)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from holdfast_storage.core.errors import Damaged
 from holdfast_storage.core.records import DamagedLine, Draft, Entry, Place, Record, decode_line
 from holdfast_storage.core.records import encode_line as encode
+from holdfast_storage.core.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,7 +45,11 @@ def decode(task: str, raw: bytes, place: Place) -> Entry:
 
 def as_draft(record: Record) -> Draft:
     """Give what a record was before it had a place."""
-    return Draft(record.id, record.at, record.by, record.op, record.body, record.opens)
+    # What it was decided on with is at hand as bytes, if it was not read from the disk.
+    encoded = {
+        name: value.raw for name, value in record.body.items() if isinstance(value, Snapshot)
+    }
+    return Draft(record.id, record.at, record.by, record.op, record.body, record.opens, encoded)
 
 
 def lines_of(disk: Disk, fd: int, start: int, end: int) -> Iterator[list[tuple[int, bytes]]]:

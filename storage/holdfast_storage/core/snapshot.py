@@ -1,0 +1,92 @@
+"""A state as it was at one moment, as bytes or as objects, each made of the other when it is asked for.
+
+A program may go on changing what it handed over, so it has to be copied. The bytes that go into the
+journal are such a copy; the objects, which cost three times as much, are often never looked at.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from holdfast_storage.core import strict_json
+from holdfast_storage.core.strict_json import JsonObject
+
+if TYPE_CHECKING:
+    from collections.abc import KeysView
+
+# So many places of a state, and so many bytes at each, tell whether it has anything of another.
+_WINDOWS, _WINDOW_BYTES = 8, 48
+
+
+class Snapshot:
+    """A state that nobody changes: what comes after it is another one, which may share its objects."""
+
+    __slots__ = ("_keys", "_raw", "_value")
+
+    def __init__(self, value: JsonObject) -> None:
+        self._value: JsonObject | None = value
+        self._keys: JsonObject = value
+        self._raw = b""
+
+    @classmethod
+    def encoded(cls, state: JsonObject, raw: bytes) -> Snapshot:
+        """Keep the bytes of a state that somebody else may change from now on, and its keys."""
+        kept = cls(dict.fromkeys(state))
+        kept._value, kept._raw = None, raw
+        return kept
+
+    @classmethod
+    def of(cls, state: JsonObject | Snapshot) -> Snapshot:
+        """Give a state as a snapshot, if it is none."""
+        return state if isinstance(state, Snapshot) else cls(state)
+
+    @property
+    def value(self) -> JsonObject:
+        """The objects, never to be changed."""
+        value = self._value
+        if value is None:
+            self._value = self._keys = value = strict_json.decode(self._raw)
+        return value
+
+    @property
+    def keys(self) -> KeysView[str]:
+        """Its keys, which are known without the objects."""
+        return self._keys.keys()
+
+    @property
+    def raw(self) -> bytes:
+        """Its bytes, if anybody has encoded it."""
+        return self._raw
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or self.value == plain(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Snapshot({self.value!r})"
+
+    def apart(self) -> JsonObject:
+        """Give objects that are nobody else's."""
+        if not self._raw:
+            return strict_json.apart(self.value)
+        copy: JsonObject = strict_json.decode(self._raw)
+        return copy
+
+
+def plain(value: Any) -> Any:
+    """Give the objects of what may be a snapshot: in records that were not read from the disk it is."""
+    return value.value if isinstance(value, Snapshot) else value
+
+
+def have_nothing_in_common(old: bytes, new: bytes) -> bool:
+    """Guess from some places all over `new` whether nothing of it stood near there in `old`.
+
+    Of states that share half of what they say one in 256 is taken for new, and then written in full.
+    """
+    apart, near = max(1, len(new) // (_WINDOWS + 1)), len(old) // 8
+    starts = range(apart, len(new) - _WINDOW_BYTES, apart)
+    return not any(
+        old.find(new[start : start + _WINDOW_BYTES], max(0, start - near), start + near) >= 0
+        for start in starts
+    )
