@@ -202,19 +202,25 @@ class TaskFolder:
         self._lock.enter()
         try:
             for _ in range(_ATTEMPTS):
-                if not self._open(create=create):
+                is_open = self._open(create=create)
+                if not (is_open or create):
                     return False
-                try:
-                    self._lock.take(self._lock_path)
-                except LockReplaced:
-                    self._close()
-                    self._workspace.look_again()
-                else:
+                if is_open and self._takes_lock():
                     return True
+                # Somebody replaced the folder, or took it away when it was just made.
+                self._close()
+                self._workspace.look_again()
             raise Damaged(self.path, "the folder is being replaced again and again")
         except BaseException:
             self._lock.leave()
             raise
+
+    def _takes_lock(self) -> bool:
+        try:
+            self._lock.take(self._lock_path)
+        except LockReplaced:
+            return False
+        return True
 
     def _let_go(self, is_locked: bool) -> None:
         try:

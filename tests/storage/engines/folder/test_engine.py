@@ -425,6 +425,35 @@ def test_a_journal_that_cannot_be_read_is_an_error_and_not_empty(root: Path) -> 
         entries(task_folder(root, BrokenDisk()))
 
 
+class VanishingDisk(Disk):
+    """Somebody takes the task's folder away just after it was made, as often as that."""
+
+    def __init__(self, times: int) -> None:
+        self._times = times
+
+    def open(self, name: str, flags: int, mode: int = 0o600, *, at: int | None) -> int:
+        if name == "t" and self._times:
+            self._times -= 1
+            self.rmdir(name, at=at or 0)
+        return super().open(name, flags, mode, at=at)
+
+
+def test_a_folder_that_vanishes_when_it_is_just_made_is_made_again(root: Path) -> None:
+    folder = task_folder(root, VanishingDisk(1))
+
+    commit(folder, "a")
+
+    assert ids(task_folder(root)) == ["a"]
+
+
+def test_a_folder_that_vanishes_again_and_again_is_said_to(root: Path) -> None:
+    folder = task_folder(root, VanishingDisk(100))
+
+    [refusal] = folder.commit([Recording(drafted("a"))])
+
+    assert isinstance(refusal, Damaged)
+
+
 async def test_loads_are_kept_within_bounds(root: Path) -> None:
     engine = FolderEngine.open(root, loads_bytes=1000)
     await engine.commit("t", Recording(drafted("a")))
