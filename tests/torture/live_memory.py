@@ -1,11 +1,15 @@
 """What a process has allocated and not let go, apart from the holes its allocators keep.
 
-RSS only ever shows the most that was needed at one moment: pages once touched stay. A leak shows here.
+Python takes memory for small objects in arenas of a MiB and gives one back when nothing is left in it.
+So a process that keeps no more than before may still need an arena more in an hour, because what it
+keeps lies elsewhere; RSS alone cannot tell that from a leak.
 """
 
 from __future__ import annotations
 
 import ctypes
+import os
+import re
 import sys
 from typing import Any, NamedTuple
 
@@ -25,17 +29,49 @@ _mallinfo2: Any = getattr(ctypes.CDLL(None), "mallinfo2", None)
 if _mallinfo2 is not None:
     _mallinfo2.restype = _Mallinfo2
 
+_ARENAS = re.compile(rb"arenas \* \d+ bytes/arena +=\s+([\d,]+)")
+_ALLOCATED = re.compile(rb"bytes in allocated blocks +=\s+([\d,]+)")
+
 
 class LiveMemory(NamedTuple):
     """What is alive at one moment."""
 
     blocks: int  # of Python's own allocator: objects of up to 512 bytes
     malloc_bytes: int  # of whatever is larger; 0 where the system does not tell
+    hole_bytes: int = 0  # in the arenas of Python's allocator, and not in use
 
     @classmethod
     def now(cls) -> LiveMemory:
         """Ask both allocators of this process."""
-        if _mallinfo2 is None:
-            return cls(sys.getallocatedblocks(), 0)
-        found = _mallinfo2()
-        return cls(sys.getallocatedblocks(), found.uordblks + found.hblkhd)
+        malloc_bytes = 0
+        if _mallinfo2 is not None:
+            found = _mallinfo2()
+            malloc_bytes = found.uordblks + found.hblkhd
+        return cls(sys.getallocatedblocks(), malloc_bytes, _hole_bytes())
+
+
+def _hole_bytes() -> int:
+    told = _arena_statistics()
+    arenas, allocated = _ARENAS.search(told), _ALLOCATED.search(told)
+    if arenas is None or allocated is None:
+        return 0
+    return _number(arenas) - _number(allocated)
+
+
+def _number(found: re.Match[bytes]) -> int:
+    return int(found[1].replace(b",", b""))
+
+
+def _arena_statistics() -> bytes:
+    """Catch what Python tells of its allocator: it tells nobody but the standard error stream."""
+    if not hasattr(os, "memfd_create") or not hasattr(sys, "_debugmallocstats"):
+        return b""
+    kept, caught = os.dup(2), os.memfd_create("statistics")
+    try:
+        os.dup2(caught, 2)
+        sys._debugmallocstats()
+        return os.pread(caught, 1 << 20, 0)
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(caught)
