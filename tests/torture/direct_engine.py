@@ -91,7 +91,11 @@ class DirectEngine:
         self, task: str, operation: Operation, *, is_light: bool = False, only_asks: bool = False
     ) -> None:
         folder = self.folder(task)
-        [refusal] = (is_light and folder.commit_at_once(operation)) or folder.commit([operation])
+        [refusal] = (
+            (is_light and only_asks and folder.answer_at_once(operation))
+            or (is_light and folder.commit_at_once(operation))
+            or folder.commit([operation])
+        )
         if refusal:
             raise refusal
 

@@ -114,6 +114,16 @@ class Batch:
         return told
 
 
+def asked(operation: Operation) -> Exception | None:
+    """Let an operation that only asks, and has seen everything, decide; its refusal is its own."""
+    try:
+        if operation.decide([]) is not None:
+            raise AssertionError("what only asks has nothing to write")
+    except Exception as refusal:  # noqa: BLE001 - whatever it is, it is the caller's
+        return refusal
+    return None
+
+
 def accept(operation: Operation, verdict: Record | Exception | None) -> Exception | None:
     """Tell an operation what became of it; what goes wrong in there is its caller's to see."""
     if isinstance(verdict, Exception):

@@ -53,11 +53,13 @@ class CommitQueue:
         workers: Workers,
         commit: Callable[[Sequence[Operation]], Sequence[BaseException | None]],
         commit_at_once: Callable[[Operation], Sequence[BaseException | None]],
+        answer_at_once: Callable[[Operation], Sequence[BaseException | None]],
         at_once_seconds: float,
         turns: Turns,
     ) -> None:
         self._workers, self._commit = workers, commit
         self._commit_at_once, self._at_once_seconds = commit_at_once, at_once_seconds
+        self._answer_at_once = answer_at_once
         self._mutex = Lock()
         self._waiting: deque[_Waiting] = deque()
         self._is_draining = False
@@ -113,7 +115,7 @@ class CommitQueue:
             self._is_draining = True
         began = perf_counter()
         try:
-            outcomes = self._commit_at_once(operation)
+            outcomes = self._answer_at_once(operation) or self._commit_at_once(operation)
         finally:
             self._was_quick = perf_counter() - began < self._at_once_seconds
             self._rest()

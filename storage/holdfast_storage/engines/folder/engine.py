@@ -216,6 +216,7 @@ class FolderEngine:
                 self._workers,
                 lambda operations: self._with(self._task(task), lambda it: it.commit(operations)),
                 lambda one: self._with(self._task(task), lambda it: it.commit_at_once(one)),
+                lambda one: self._task(task).answer_at_once(one),
                 self._limits.at_once_seconds,
                 self._turns,
             )

@@ -47,6 +47,8 @@ class Journal:
         self._boot, self._segment_bytes = boot, segment_bytes
         self._quarantine, self._flush_parents = quarantine, flush_parents
         self.reached: Reached | None = None
+        # The last that we came to and knew to be durable, as whoever held the lock.
+        self._certain: Reached | None = None
         self._booted_in = 0
         # The newest segment that is not to be written to: a flush of it failed.
         self._distrusted = 0
@@ -84,10 +86,26 @@ class Journal:
     def is_untouched(self) -> bool:
         """Say whether the journal ends where we came to, all of it durable."""
         reached = self.reached
-        return (
+        is_so = (
             reached is not None
             and self._noted_length(reached) == reached.offset
             and self._ends_as(self._segments.fd, reached)
+        )
+        self._certain = reached if is_so else None
+        return is_so
+
+    def is_as_it_was(self) -> bool:
+        """Say the same without the lock, if nothing was written since we last held it.
+
+        Whoever writes makes the segment longer before anybody hears of it, or begins another one, and
+        what was durable stays so. Nothing is said of what somebody is just writing: False.
+        """
+        reached = self._certain
+        return (
+            reached is not None
+            and reached is self.reached
+            and not self.is_distrusted
+            and self._segments.is_last(reached.segment, reached.inode, reached.offset)
         )
 
     def _noted_length(self, reached: Reached) -> int | None:
@@ -148,7 +166,7 @@ class Journal:
             return is_same and self._ends_as(fd, reached)
 
     def _replaced(self) -> JournalReplaced:
-        self.reached = None
+        self.reached = self._certain = None
         self._segments.forget()
         self._booted_in = 0
         self._taken_back.clear()
@@ -355,6 +373,7 @@ class Journal:
             longest = max(longest, self.reached.longest)
         ending = chunk.raw[-1][-COMPARED:]
         self.reached = Reached(chunk.segment, self._segments.inode, end, ending, seq, seq, longest)
+        self._certain = self.reached
 
     # --- a flush that failed ------------------------------------------------------------------
 

@@ -106,6 +106,22 @@ class Segments:
             return False
         return there.st_ino == inode and there.st_size == length
 
+    def is_last(self, number: int, inode: int, length: int) -> bool:
+        """Say, of a segment that need not be open, whether it is of that length and none follows it."""
+        try:
+            there = self._disk.stat(f"{self._path}/{segment_name(number)}", at=None)
+        except OSError:
+            return False
+        if there.st_ino != inode or there.st_size != length:
+            return False
+        try:
+            self._disk.stat(f"{self._path}/{segment_name(number + 1)}", at=None)
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False
+        return False
+
     # --- the newest one -----------------------------------------------------------------------
 
     def hold(self, number: int) -> int:

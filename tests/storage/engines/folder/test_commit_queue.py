@@ -144,10 +144,14 @@ async def test_where_opening_takes_long_closed_tasks_are_opened_in_a_thread(root
 
     disk = Slow()
     engine = FolderEngine.open(root, disk=disk, at_once_seconds=0.02, hot_tasks=1)
+    other = FolderEngine.open(root)
     for task in "abcdef":
         await engine.commit(task, Watched(drafted("first"), 0))
+        # Else there would be nothing to open it for.
+        await other.commit(task, Watched(drafted("second"), 1))
+    await other.close()
     disk.pause = 0.02
-    questions = [Watched(None, 1) for _ in "abcde"]
+    questions = [Watched(None, 2) for _ in "abcde"]
 
     for task, question in zip("abcde", questions, strict=True):
         await engine.commit(task, question, is_light=True, only_asks=True)
