@@ -69,7 +69,7 @@ def _arena_statistics() -> bytes:
     kept, caught = os.dup(2), os.memfd_create("statistics")
     try:
         os.dup2(caught, 2)
-        sys._debugmallocstats()
+        sys._debugmallocstats()  # pyright: ignore[reportPrivateUsage] - there is no public way
         return os.pread(caught, 1 << 20, 0)
     finally:
         os.dup2(kept, 2)
