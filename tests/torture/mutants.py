@@ -37,6 +37,7 @@ from holdfast_storage.engines.folder.lock import LOCK, TaskLock
 from holdfast_storage.engines.folder.names import VIEW
 from holdfast_storage.engines.folder.planting import Planting
 from holdfast_storage.engines.folder.publishing import Publication
+from holdfast_storage.engines.folder.segments import Segments
 from holdfast_storage.engines.folder.task_folder import TaskFolder
 from holdfast_storage.engines.folder.trash import Trash
 from holdfast_storage.engines.folder.views import Views
@@ -324,7 +325,10 @@ CRASH_MUTANTS = (
     Mutant("torn tails deleted, not kept", ((tail, "mended", _mend_by_deleting),), (_WORK,)),
     Mutant("what is kept is not flushed", ((Kept, "keep", _keep_unflushed),), (_WORK,)),
     Mutant(
-        "flush noted before it is done", ((Journal, "write", _note_first),), _KILLED, at_a_call=3
+        "flush noted before it is done",
+        ((Journal, "write", _note_first),),
+        _KILLED * 4,
+        at_a_call=3,
     ),
     Mutant(
         "what a killed writer left is believed unflushed",
@@ -337,6 +341,13 @@ CRASH_MUTANTS = (
         "decided without reading on",
         ((Journal, "catch_up", _catch_up_once),),
         _TOGETHER,
+        at_a_call=3,
+    ),
+    Mutant(
+        "questions answered without a look at the journal",
+        ((Segments, "is_last", yes),),
+        # Others come to work during the first load: the second is to show it.
+        (Story(agents=(("mark", "load", "load"), ("mark", "mark")), before=("save",)),) * 4,
         at_a_call=3,
     ),
     Mutant(
@@ -494,6 +505,8 @@ DISK_MUTANTS = (
     DiskMutant(
         "taken back although perhaps acknowledged",
         ((Journal, "_move", _take_back_all),),
+        # The second write finds that the first could not be noted.
+        operation="begin_and_mark",
         fault="ENOSPC from then on",
     ),
     DiskMutant(

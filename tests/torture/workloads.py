@@ -242,8 +242,11 @@ class Agent:
         run(self.workspace.render(TASK))
 
     def load(self) -> None:
-        """Look where the task stands."""
-        run(self.caller.load(TASK))
+        """Look where the task stands: after all that anybody was told before."""
+        before = max(self.ledger.records, default=0)
+        shown = run(self.caller.load(TASK)).revision
+        if shown < before:
+            raise Broken(f"never lost between agents: {before} was told, and then {shown} shown")
 
     def finish(self) -> None:
         """End the run, and begin the next one."""
