@@ -240,7 +240,7 @@ class Caller:
         )
         remembered = self._memory.meet(task)
         known = remembered.last_save
-        if asked and known and known[0] == asked and not _failed(known[1]):
+        if asked and known and known[0] == asked:
             # The same call again, with nothing of this caller's in between: the answer got lost.
             return await asyncio.shield(known[1])
         request = SaveRequest(
@@ -257,12 +257,14 @@ class Caller:
             and len(raw) + len(rest) <= _LIGHT_BYTES
             and self._desk.state_bytes(task) <= _LIGHT_STATE_BYTES
         )
-        saving = begun(self._save(task, request, refs, revision, is_light))
+        begin = begun if self._desk.engine.capabilities.begins_anywhere else asyncio.ensure_future
+        saving = begin(self._save(task, request, refs, revision, is_light))
         # Nobody else has had a turn so far: the same call at the same time finds this one.
         remembered.last_save = (asked, saving)
         if saving.done():
+            remembered.forget_if_failed(saving)
             return saving.result()
-        saving.add_done_callback(_failed)  # or nobody might ever ask how it ended
+        saving.add_done_callback(remembered.forget_if_failed)
         return await asyncio.shield(saving)
 
     async def _save(
@@ -839,7 +841,3 @@ def _brief_apart(brief: JsonObject) -> Brief:
     state = brief.pop("state")
     state = state.apart() if isinstance(state, Snapshot) else strict_json.apart(state)
     return Brief.model_validate(strict_json.apart(brief) | {"state": state})
-
-
-def _failed(saving: asyncio.Future[Saved]) -> bool:
-    return saving.done() and (saving.cancelled() or saving.exception() is not None)

@@ -41,6 +41,8 @@ def _rest_of(work: Coroutine[Any, Any, T], waits_for: object) -> Generator[objec
             try:
                 told = yield waits_for
             except BaseException as error:  # noqa: BLE001 - and so is the work
+                # Its error has this frame in its traceback: neither is to keep the other.
+                waits_for = None
                 waits_for = work.throw(error)
             else:
                 waits_for = work.send(told)

@@ -26,6 +26,12 @@ class Remembered:
         """Say whether a save is on its way."""
         return self.turn.locked() or (self.last_save is not None and not self.last_save[1].done())
 
+    def forget_if_failed(self, saving: asyncio.Future[Saved]) -> None:
+        """Let a save that failed be made again, and its error, with all that it holds, go."""
+        has_failed = saving.cancelled() or saving.exception() is not None
+        if has_failed and self.last_save is not None and self.last_save[1] is saving:
+            self.last_save = None
+
 
 class Memory:
     """The tasks a caller has met, the least recently met one forgotten first."""

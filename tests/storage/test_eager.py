@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from holdfast_storage import Workspace
 from holdfast_storage.eager import begun
+from holdfast_storage.engines.memory import MemoryEngine
 
 
 async def test_what_waits_for_nothing_is_done_at_once() -> None:
@@ -78,3 +82,43 @@ async def test_whoever_stops_waiting_does_not_stop_it() -> None:
     gate.set_result(None)
 
     await asyncio.wait_for(done.wait(), 10)
+
+
+class Timed(MemoryEngine):
+    """An engine that waits within a timeout, as one that talks to a database does."""
+
+    async def commit(self, *arguments: Any, **more: Any) -> None:
+        async with asyncio.timeout(60):
+            await asyncio.sleep(0)
+            await super().commit(*arguments, **more)
+
+
+async def test_an_engine_that_does_not_say_so_is_called_in_one_task_throughout() -> None:
+    async with Workspace(Timed(), by="agent") as workspace:
+        for number in range(3):
+            await workspace.caller("agent").save(f"task-{number}", {"n": number})
+
+        assert len(await workspace.tasks()) == 3
+
+
+@pytest.mark.parametrize("is_folder", [False, True])
+async def test_whoever_saves_again_and_again_lets_others_have_their_turns(
+    tmp_path: Path, is_folder: bool
+) -> None:
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    url = tmp_path / ".holdfast" if is_folder else "memory:"
+    async with Workspace.open(url, by="agent") as workspace:
+        caller = workspace.caller("agent")
+        working = asyncio.create_task(others())
+        for number in range(100):
+            await caller.save("task", {"n": number})
+        working.cancel()
+
+    assert turns >= 100 // 16

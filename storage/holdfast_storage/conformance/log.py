@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
@@ -18,8 +19,10 @@ from holdfast_storage.conformance.harness import (
     recorded,
     records_of,
 )
+from holdfast_storage.core import strict_json
 from holdfast_storage.core.errors import NotSaved, RunClosed
 from holdfast_storage.core.records import DamagedLine, Entry, Place, Record
+from holdfast_storage.core.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,6 +67,20 @@ class LogConformance(Conformance):
         assert (record.op, record.opens) == (draft.op, draft.opens)
         # By text: to Python 1, 1.0 and True are equal, and so are -0.0 and 0.0.
         assert repr(record.body) == repr(_EVERYTHING_JSON_HAS)
+
+    async def test_what_is_at_hand_only_as_bytes_is_kept_like_anything_else(
+        self, open_engine: OpenEngine
+    ) -> None:
+        writer, reader = await open_engine(), await open_engine()
+        state = {"result": _EVERYTHING_JSON_HAS["result"]}
+        raw = strict_json.encode(state)
+        plain = drafted("a", "save", opens=True, checkpoint=1)
+        body = {**plain.body, "state": Snapshot.encoded(state, raw)}
+
+        await recorded(writer, "t", replace(plain, body=body, encoded={"state": raw}))
+
+        [record] = await records_of(reader, "t")
+        assert record.body == {"checkpoint": 1, "state": state}
 
     async def test_nobody_can_change_a_record_afterwards(self, engine: Engine) -> None:
         state = {"pages": [1]}

@@ -259,10 +259,9 @@ def _note_state(fold: Fold, record: Record, new: Snapshot, changes: delta.Change
 
 def _note_whole_states(fold: Fold, record: Record, old: Snapshot, new: Snapshot) -> None:
     """Note all that differs as one change: nobody may ever ask what it was."""
-    weight = min(len(old.keys | new.keys), CHANGES_KEPT)
-    if weight:
+    if old.keys or new.keys:
         size = record.place.length
-        fold.changes.add(Changed(record.seq, record.id, record.by, STATE, old, new, weight, size))
+        fold.changes.add(Changed(record.seq, record.id, record.by, STATE, old, new, size))
 
 
 def _forget_overwritten(fold: Fold, new: JsonObject) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from holdfast_storage.core.strict_json import JsonObject, is_array, is_object, pointer, same
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
 __all__ = ["MISSING", "Changes", "Missing", "apply", "at", "diff", "path_of", "pointer"]
 
@@ -173,13 +173,9 @@ def _listed(old: JsonObject, new: JsonObject, changes: Changes) -> list[Differen
 
 def key_differences(old: JsonObject, new: JsonObject) -> list[Difference]:
     """List the top-level keys that differ, whatever below them does."""
-    return by_key(old, new, keys_that_differ(old, new))
-
-
-def by_key(old: JsonObject, new: JsonObject, keys: Iterable[str]) -> list[Difference]:
-    """List top-level keys that are known to differ."""
     return [
-        Difference(_below("", key), old.get(key, MISSING), new.get(key, MISSING)) for key in keys
+        Difference(_below("", key), old.get(key, MISSING), new.get(key, MISSING))
+        for key in keys_that_differ(old, new)
     ]
 
 

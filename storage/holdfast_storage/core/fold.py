@@ -25,8 +25,8 @@ CLOSED = frozenset({"done", "abandoned"})
 
 # How many changes by others a fold remembers for callers that have not been told yet.
 CHANGES_KEPT = 512
-# Each may hold a whole state; beyond this only the last one is remembered.
-CHANGES_BYTES_KEPT = 32 * 2**20
+# Some hold whole states: of those not more than this, and the last one in any case.
+CHANGES_BYTES_KEPT = 64 * 2**20
 # Of a save that changes more values than this it is only told which of the state's keys changed.
 VALUES_NOTED = 32
 # The path of the state as a whole.
@@ -101,8 +101,8 @@ class Question:
 class Changed(NamedTuple):
     """One value that somebody changed, for those who remember the old one.
 
-    Of a save that wrote the state in full it is one for all of them, with the states themselves in `old`
-    and `new`: most are never asked for, and `each` tells them apart.
+    Of a save that changed very much, or of which it is not known how much, it is one for all, with the
+    whole states in `old` and `new`: most are never asked for, and `each` tells them apart.
     """
 
     seq: int
@@ -111,8 +111,7 @@ class Changed(NamedTuple):
     path: str
     old: Any
     new: Any
-    weight: int = 1  # how many keys of the state this is about
-    size: int = 0  # about how many bytes it keeps in memory, if they may be many
+    size: int = 0  # about how many bytes it keeps in memory, where that is a whole state
 
     def each(self) -> list[Changed]:
         """Give one for each value, or for each key of the state where there are very many.
@@ -124,8 +123,8 @@ class Changed(NamedTuple):
         old, new = plain(self.old), plain(self.new)
         found = few_differences(old, new, VALUES_NOTED)
         if found is None:
-            by_key = key_differences(old, new)[-CHANGES_KEPT:]
-            found = sorted(by_key, key=lambda one: one.new is MISSING)
+            keys = key_differences(old, new)[-CHANGES_KEPT:]
+            found = sorted(keys, key=lambda one: one.new is MISSING)
         return [self._replace(path=STATE + one.path, old=one.old, new=one.new) for one in found]
 
 
@@ -134,7 +133,7 @@ class Changes:
 
     def __init__(self) -> None:
         self._kept: deque[Changed] = deque()
-        self._count = self._size = 0
+        self._size = 0
         # Where lines were swapped, a record is taken in after one with a higher seq.
         self._is_in_order = True
 
@@ -143,17 +142,20 @@ class Changes:
         if self._kept and self._kept[-1].seq > changed.seq:
             self._is_in_order = False
         self._kept.append(changed)
-        self._count += changed.weight
         self._size += changed.size
-        while self._is_too_much():
-            forgotten = self._kept.popleft()
-            self._count -= forgotten.weight
-            self._size -= forgotten.size
+        if len(self._kept) > CHANGES_KEPT:
+            self._size -= self._kept.popleft().size
+        while self._size > CHANGES_BYTES_KEPT and self._forgets_a_state(but=changed):
+            pass
 
-    def _is_too_much(self) -> bool:
-        first = self._kept[0]
-        is_too_large = self._size > CHANGES_BYTES_KEPT and len(self._kept) > 1
-        return is_too_large or self._count - first.weight >= CHANGES_KEPT
+    def _forgets_a_state(self, but: Changed) -> bool:
+        """Forget the first of the whole states, but for this one; never a value by itself."""
+        for place, each in enumerate(self._kept):
+            if each.size and each is not but:
+                del self._kept[place]
+                self._size -= each.size
+                return True
+        return False
 
     def after(self, seq: int) -> list[Changed]:
         """Give those of records after this one: of hundreds usually none, or the last few."""

@@ -56,13 +56,17 @@ class Draft:
     op: str
     body: Mapping[str, Any]
     opens: bool = False
-    # Of the body what is large and was encoded when it was decided on, so that it need not be again.
+    # What of the body was encoded when it was decided on. It is written as it is here: in the body it may
+    # be a snapshot, of which nobody has made objects.
     encoded: Mapping[str, bytes] = field(default_factory=dict[str, bytes], compare=False)
 
 
 @immutable
 class Record:
-    """An operation that happened. `body` holds the operation's own fields."""
+    """An operation that happened. `body` holds the operation's own fields.
+
+    One that was not read from a log but is handed on as it was decided may have a snapshot in there.
+    """
 
     seq: int
     id: str

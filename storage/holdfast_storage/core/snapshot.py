@@ -80,13 +80,16 @@ def plain(value: Any) -> Any:
 
 
 def have_nothing_in_common(old: bytes, new: bytes) -> bool:
-    """Guess from some places all over `new` whether nothing of it stood near there in `old`.
+    """Guess from some places all over `new` whether nothing of it stood in `old`.
 
-    Of states that share half of what they say one in 256 is taken for new, and then written in full.
+    What stayed about where it was is found if it is a part of any size; of what moved further one in eight is
+    taken for new where half of it is, and then written in full.
     """
     apart, near = max(1, len(new) // (_WINDOWS + 1)), len(old) // 8
     starts = range(apart, len(new) - _WINDOW_BYTES, apart)
-    return not any(
-        old.find(new[start : start + _WINDOW_BYTES], max(0, start - near), start + near) >= 0
-        for start in starts
+    windows = [(start, new[start : start + _WINDOW_BYTES]) for start in starts]
+    # To look everywhere takes four times as long.
+    return not (
+        any(old.find(it, max(0, start - near), start + near) >= 0 for start, it in windows)
+        or any(it in old for _, it in windows[1::3])
     )

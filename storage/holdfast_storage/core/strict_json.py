@@ -212,7 +212,8 @@ def _are_keys_text(level: list[Any], kinds: list[type], found: set[type]) -> boo
         return True
     is_all_objects = len(found) == 1
     objects = level if is_all_objects else compress(level, map(is_, kinds, repeat(dict)))
-    # Objects mostly have the same keys. One that equals a text and is none, its encoding will refuse.
+    # Objects mostly have the same keys. One that equals a text and is none may be missed here, but where
+    # not all keys are texts the referents of an object are its keys too, so the next level has it.
     keys = level[0] if len(level) == 1 else set[object]().union(*objects)
     return set(map(type, keys)) <= {str}
 

@@ -60,6 +60,9 @@ class Capabilities:
     shared: bool  # several processes may use one workspace at once
     editable: bool  # people can change the view behind our back
     watch: bool  # changes are announced; otherwise they are found by looking
+    # `commit` may begin in one task and go on in another: whatever it waits for, it does so in no scope
+    # that belongs to a task (a timeout, a task group), and it lets the event loop turn by itself.
+    begins_anywhere: bool = False
 
 
 @dataclass(frozen=True, slots=True)

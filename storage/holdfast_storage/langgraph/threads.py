@@ -170,7 +170,7 @@ class Threads:
                 fold.run > 0 and not fold.is_closed,
                 fold.checkpoint,
                 fold.state if is_known else None,
-                fold.state is not fold.checkpoint_state,
+                fold.snapshot is not fold.checkpoint_snapshot,
                 answers,
             )
 

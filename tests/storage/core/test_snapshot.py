@@ -74,6 +74,13 @@ def test_states_that_share_a_half_have_something_in_common() -> None:
     assert not have_nothing_in_common(encode(old), encode(halves))
 
 
+def test_what_changed_its_place_altogether_is_found() -> None:
+    old = notes(1)
+    turned = dict(reversed(old.items()))
+
+    assert not have_nothing_in_common(encode(old), encode(turned))
+
+
 def test_what_moved_a_little_is_found() -> None:
     old = notes(1)
     moved = {"first": "x" * 500, **old}

@@ -397,3 +397,22 @@ def test_a_number_that_no_float_can_hold_is_fine_among_floats(number: int) -> No
 def test_beside_such_a_number_a_wrong_one_is_still_found(wrong: float) -> None:
     with pytest.raises(InvalidValue, match="v/1"):
         strict_json.check([10**400, wrong], "v", max_bytes=10**5)
+
+
+class Text(str):
+    """Equal to a text, and none."""
+
+    __slots__ = ()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [{"a": 1}, {Text("a"): 2}, *({"b": n} for n in range(50))],
+        {"x": [{"a": 1}, {"a": 1, 1: 2}], "more": list(range(50))},
+        {"x": [{"a": Text("a")}], "more": list(range(50))},
+    ],
+)
+def test_what_only_equals_a_text_is_refused_among_many_that_are(value: Any) -> None:
+    with pytest.raises(InvalidValue):
+        strict_json.check(value, "state", max_bytes=10**6)

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
+from contextlib import suppress
 from typing import Any
 
+import pytest
+
 from holdfast_storage import Workspace
+from holdfast_storage.core.errors import InvalidValue, LoadFirst, TooLarge
 
 
 def large(seed: int) -> dict[str, Any]:
@@ -88,3 +94,70 @@ async def test_the_same_large_state_again_is_the_same_save(workspace: Workspace)
     in_another_order = await other.save("report", turned, replace=True)
 
     assert [again.checkpoint, in_another_order.checkpoint] == [first.checkpoint] * 2
+
+
+async def test_parts_that_come_in_another_order_cost_what_changed(workspace: Workspace) -> None:
+    caller = workspace.caller("agent")
+    parts = [{f"{part}-{n}": f"{part}{n} " * 30 for n in range(200)} for part in "abc"]
+    sizes: list[int] = []
+    for number in range(4):
+        turned = {f"part-{(number + n) % 3}": parts[(number + n) % 3] for n in range(3)}
+        await caller.save("report", turned | {"n": number}, replace=True)
+        listed = await caller.list_checkpoints("report", limit=1)
+        sizes.append(listed.checkpoints[0].bytes)
+
+    assert max(sizes[1:]) < sizes[0] / 100
+
+
+async def test_an_amount_of_money_costs_nothing_extra(workspace: Workspace) -> None:
+    """Reserved keys begin with the same sign."""
+    caller = workspace.caller("agent")
+    await caller.save("report", large(1) | {"price": "$5"}, replace=True)
+    await caller.save("report", large(2) | {"price": "$5"}, replace=True)
+
+    kept = await workspace.desk.ask("report", lambda fold: fold.snapshot.raw)
+
+    assert b'"$5"' in kept or workspace.location == "memory:"
+
+
+async def test_one_value_named_many_times_over_is_not_let_past_the_limit(
+    workspace: Workspace,
+) -> None:
+    caller = workspace.caller("agent")
+    most = workspace.settings.limits.state_bytes
+    await caller.save("report", {"big": "x" * (most // 3)})
+    cut = {"$cut": most // 3, "path": "/big"}
+
+    with pytest.raises(TooLarge):
+        await caller.save("report", {f"k{n}": cut for n in range(5)} | {"big": cut}, replace=True)
+
+
+async def test_a_save_that_was_refused_is_made_when_it_is_sent_again(workspace: Workspace) -> None:
+    one, other = workspace.caller("one"), workspace.caller("other")
+    await one.save("report", {"a": 1})
+    with pytest.raises(LoadFirst):
+        await other.save("report", {"a": 2})
+    await other.load("report")
+
+    again = await other.save("report", {"a": 2})
+
+    assert again.checkpoint == 2
+
+
+async def test_a_refused_save_keeps_nothing_of_the_call_alive(workspace: Workspace) -> None:
+    class Watched:
+        """Lives in the frame of whoever calls."""
+
+    caller = workspace.caller("agent")
+
+    async def refused() -> weakref.ref[Watched]:
+        watched = Watched()
+        with suppress(InvalidValue):
+            await caller.save("report", {"a": watched})
+        return weakref.ref(watched)
+
+    found = await refused()
+    await asyncio.sleep(0)  # the event loop itself holds what it has just told
+    gc.collect()
+
+    assert found() is None

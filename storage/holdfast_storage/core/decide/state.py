@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from holdfast_storage.core import delta, merge, strict_json
-from holdfast_storage.core.cuts import uncut
+from holdfast_storage.core.cuts import RESERVED, uncut
 from holdfast_storage.core.decide.context import Belief, Context
 from holdfast_storage.core.delta import MISSING
 from holdfast_storage.core.errors import InvalidValue, LoadFirst, TooLarge, WouldDrop
@@ -53,13 +53,14 @@ def change_state(
     """Merge what the caller sends into what is there."""
     current = _EMPTY if opens else fold.snapshot
     base = current if opens else _base(fold, request, belief)
-    sent = None if request.state is None else _as_sent(request.state)
+    sent = None if request.state is None else Snapshot.of(request.state)
     raw = b"" if sent is None else _encoded(sent, "state", context)
     added = len(raw)
-    if (
-        sent is not None and b"$" in raw and b'"$' in raw
-    ):  # the first is much the quicker to find out
-        sent = Snapshot(uncut(sent.value, base.value, "state"))
+    if sent is not None and _may_be_cut(raw):
+        whole: JsonObject = uncut(sent.value, base.value, "state")
+        if whole is not sent.value:
+            # It may name one large value many times over.
+            sent, added = Snapshot(whole), len(strict_json.encode(whole))
     if request.replace:
         _refuse_to_drop_unseen(fold.task, current, sent or base, belief)
     before = 2 if opens else fold.state_bytes
@@ -72,7 +73,7 @@ def change_state(
     merged, wanted, repeats = _merged(request, sent, base.value, current.value)
     value, believed = merged.value, wanted
     if request.append:
-        added += len(_encoded(_as_sent(request.append), "append", context))
+        added += len(_encoded(Snapshot.of(cast("JsonObject", request.append)), "append", context))
         value = merge.append(value, request.append)
         believed = merge.append(believed, _fitting(believed, request.append))
     state = current if value is current.value else Snapshot(value)
@@ -91,9 +92,9 @@ def change_state(
 _EMPTY = Snapshot({})
 
 
-def _as_sent(given: Any) -> Snapshot:
-    """Take what was sent for an object, until it is looked at."""
-    return Snapshot.of(given)
+def _may_be_cut(raw: bytes) -> bool:
+    """Say whether there may be reserved keys in there; the first is much the quicker to find out."""
+    return b"$" in raw and any(b'"%b"' % name.encode() in raw for name in RESERVED)
 
 
 def _merged(

@@ -95,7 +95,9 @@ class FolderEngine:
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities("folder", durable=True, shared=True, editable=True, watch=True)
+        return Capabilities(
+            "folder", durable=True, shared=True, editable=True, watch=True, begins_anywhere=True
+        )
 
     @property
     def workspace_id(self) -> str:

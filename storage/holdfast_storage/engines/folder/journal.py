@@ -1,6 +1,6 @@
 """One task's journal: whole lines at its end, flushed before anybody hears of them.
 
-Everything here happens under the task's lock.
+Everything here happens under the task's lock, but for `is_as_it_was`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from holdfast_storage.engines.folder.files import Disk
+    from holdfast_storage.engines.folder.found import Stamp
     from holdfast_storage.engines.folder.lines import Numbered
     from holdfast_storage.engines.folder.lock import Note, TaskLock
     from holdfast_storage.engines.folder.segments import Segments
@@ -47,8 +48,8 @@ class Journal:
         self._boot, self._segment_bytes = boot, segment_bytes
         self._quarantine, self._flush_parents = quarantine, flush_parents
         self.reached: Reached | None = None
-        # The last that we came to and knew to be durable, as whoever held the lock.
-        self._certain: Reached | None = None
+        # What we came to, under the lock, all of it durable; and the segment as it was then.
+        self._certain: tuple[Reached, Stamp] | None = None
         self._booted_in = 0
         # The newest segment that is not to be written to: a flush of it failed.
         self._distrusted = 0
@@ -86,27 +87,25 @@ class Journal:
     def is_untouched(self) -> bool:
         """Say whether the journal ends where we came to, all of it durable."""
         reached = self.reached
-        is_so = (
-            reached is not None
-            and self._noted_length(reached) == reached.offset
-            and self._ends_as(self._segments.fd, reached)
-        )
-        self._certain = reached if is_so else None
-        return is_so
+        if (
+            reached is None
+            or self._noted_length(reached) != reached.offset
+            or not self._ends_as(self._segments.fd, reached)
+        ):
+            return False
+        self._certain = reached, self._segments.seen
+        return True
 
     def is_as_it_was(self) -> bool:
-        """Say the same without the lock, if nothing was written since we last held it.
+        """Say the same without the lock, if nothing was written since we last looked under it.
 
-        Whoever writes makes the segment longer before anybody hears of it, or begins another one, and
-        what was durable stays so. Nothing is said of what somebody is just writing: False.
+        Whoever writes touches the segment before anybody hears of it, or begins another one, and what
+        was durable stays so. Nothing is said of what somebody is just writing: False.
         """
-        reached = self._certain
-        return (
-            reached is not None
-            and reached is self.reached
-            and not self.is_distrusted
-            and self._segments.is_last(reached.segment, reached.inode, reached.offset)
-        )
+        if self._certain is None or self.is_distrusted:
+            return False
+        reached, seen = self._certain
+        return reached is self.reached and self._segments.is_last(reached.segment, seen)
 
     def _noted_length(self, reached: Reached) -> int | None:
         """Give how long the journal is, if all that was done since is to append and to flush.
@@ -373,7 +372,6 @@ class Journal:
             longest = max(longest, self.reached.longest)
         ending = chunk.raw[-1][-COMPARED:]
         self.reached = Reached(chunk.segment, self._segments.inode, end, ending, seq, seq, longest)
-        self._certain = self.reached
 
     # --- a flush that failed ------------------------------------------------------------------
 

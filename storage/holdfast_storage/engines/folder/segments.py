@@ -16,12 +16,14 @@ from holdfast_storage.engines.folder.files import (
     open_file,
     open_folder,
 )
+from holdfast_storage.engines.folder.found import NO_FILE, stamp_of
 from holdfast_storage.engines.folder.names import JOURNAL, segment_name, segment_number
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
     from holdfast_storage.engines.folder.files import Disk
+    from holdfast_storage.engines.folder.found import Stamp
 
 _FIRSTS_KEPT = 64
 
@@ -38,6 +40,8 @@ class Segments:
         # Number, inode and descriptor of the segment that was the newest before.
         self._passed: tuple[int, int, int] | None = None
         self._firsts: dict[int, Record] = {}
+        # How the newest one was when it was last looked at by its path.
+        self.seen: Stamp = NO_FILE
 
     # --- open and close -----------------------------------------------------------------------
 
@@ -104,15 +108,16 @@ class Segments:
             there = self._disk.stat(self._newest_path, at=None)
         except OSError:
             return False
+        self.seen = stamp_of(there)
         return there.st_ino == inode and there.st_size == length
 
-    def is_last(self, number: int, inode: int, length: int) -> bool:
-        """Say, of a segment that need not be open, whether it is of that length and none follows it."""
+    def is_last(self, number: int, seen: Stamp) -> bool:
+        """Say, of a segment that need not be open, whether nobody has touched it and none follows it."""
         try:
             there = self._disk.stat(f"{self._path}/{segment_name(number)}", at=None)
         except OSError:
             return False
-        if there.st_ino != inode or there.st_size != length:
+        if stamp_of(there) != seen:
             return False
         try:
             self._disk.stat(f"{self._path}/{segment_name(number + 1)}", at=None)
