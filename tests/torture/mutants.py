@@ -347,7 +347,7 @@ CRASH_MUTANTS = (
         "questions answered without a look at the journal",
         ((Segments, "is_last", yes),),
         # Others come to work during the first load: the second is to show it.
-        (Story(agents=(("mark", "load", "load"), ("mark", "mark")), before=("save",)),) * 4,
+        (Story(agents=(("mark", *["load"] * 8), ("mark",) * 4), before=("save",)),) * 4,
         at_a_call=3,
     ),
     Mutant(
