@@ -203,15 +203,17 @@ class Views:
     def swap(self, raw: bytes, revision: int) -> bool:
         """Put a rendering in place, if nothing of a person's is in the way."""
         name = leftover_name(self._disk.random_hex())
-        with self._task.folder(create=True) as folder:
-            assert folder is not None
+        with self._task.folder() as folder:
+            if folder is None:
+                # Somebody deleted the task; a view by itself would be taken for what is left of one.
+                return False
             fd = self._write(name, raw, folder)
             try:
-                with self._task.locked(create=True):
+                with self._task.locked() as is_there:
                     # Open until now, so that no other process took it for a leftover that can go.
                     self._disk.close(fd)
                     fd = -1
-                    is_published = self._publish(name, revision)
+                    is_published = is_there and self._publish(name, revision)
             except BaseException:
                 with suppress(OSError, UnsafeFile):
                     self._withdraw_unplaced(name, raw, folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -452,3 +453,12 @@ class Typing(Interrupting):
     def sleep(self, seconds: float) -> None:
         if self.is_typing and self._saves:
             view_file(self._root).write_bytes(self._saves.pop(0))
+
+
+def test_a_view_does_not_bring_back_a_task_that_somebody_deleted(root: Path) -> None:
+    folder = published(root)
+    shutil.rmtree(root / "tasks" / "t")
+    folder.close()
+
+    assert not folder.swap_view(rendered(1, late=True), 1)
+    assert not (root / "tasks" / "t").exists()
