@@ -29,7 +29,6 @@ _mallinfo2: Any = getattr(ctypes.CDLL(None), "mallinfo2", None)
 if _mallinfo2 is not None:
     _mallinfo2.restype = _Mallinfo2
 
-_ARENAS = re.compile(rb"arenas \* \d+ bytes/arena +=\s+([\d,]+)")
 _ALLOCATED = re.compile(rb"bytes in allocated blocks +=\s+([\d,]+)")
 
 
@@ -38,7 +37,7 @@ class LiveMemory(NamedTuple):
 
     blocks: int  # of Python's own allocator: objects of up to 512 bytes
     malloc_bytes: int  # of whatever is larger; 0 where the system does not tell
-    hole_bytes: int = 0  # in the arenas of Python's allocator, and not in use
+    block_bytes: int = 0  # what those objects take; 0 where Python does not tell
 
     @classmethod
     def now(cls) -> LiveMemory:
@@ -47,22 +46,15 @@ class LiveMemory(NamedTuple):
         if _mallinfo2 is not None:
             found = _mallinfo2()
             malloc_bytes = found.uordblks + found.hblkhd
-        return cls(sys.getallocatedblocks(), malloc_bytes, _hole_bytes())
+        return cls(sys.getallocatedblocks(), malloc_bytes, _block_bytes())
 
 
-def _hole_bytes() -> int:
-    told = _arena_statistics()
-    arenas, allocated = _ARENAS.search(told), _ALLOCATED.search(told)
-    if arenas is None or allocated is None:
-        return 0
-    return _number(arenas) - _number(allocated)
+def _block_bytes() -> int:
+    found = _ALLOCATED.search(_statistics())
+    return int(found[1].replace(b",", b"")) if found else 0
 
 
-def _number(found: re.Match[bytes]) -> int:
-    return int(found[1].replace(b",", b""))
-
-
-def _arena_statistics() -> bytes:
+def _statistics() -> bytes:
     """Catch what Python tells of its allocator: it tells nobody but the standard error stream."""
     if not hasattr(os, "memfd_create") or not hasattr(sys, "_debugmallocstats"):
         return b""
