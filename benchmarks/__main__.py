@@ -51,6 +51,11 @@ def main() -> int:
     )
     parser.add_argument("--seconds", type=float, default=0, help="how long one part may take")
     parser.add_argument(
+        "--folder",
+        type=Path,
+        help="where to measure, which is to say on which disk (default: /tmp)",
+    )
+    parser.add_argument(
         "--results", type=Path, default=_ROOT / "build" / "benchmarks.json", help="the result file"
     )
     options = parser.parse_args()
@@ -78,9 +83,13 @@ def _measured(job: str, store: str, options: argparse.Namespace) -> dict[str, An
         return {"left_out": "its environment is not there (make peers)"}
     seconds = options.seconds or (3 if options.quick else 40)
     command = [str(python), "-m", "benchmarks.measure", store, job, f"--seconds={seconds}"]
+    if options.quick:
+        command.append("--quick")
+    if options.folder:
+        command.append(f"--folder={options.folder.absolute()}")
     began = time.monotonic()
     done = subprocess.run(
-        [*command, *(["--quick"] if options.quick else [])],
+        command,
         check=False,
         cwd=_ROOT,
         env={"HOLDFAST_PEERS_NPM": str(_ROOT / "build" / "peers"), **os.environ},

@@ -33,9 +33,11 @@ def versions() -> dict[str, str]:
     return found
 
 
-def measured(name: str, job: str, *, is_quick: bool, seconds: float) -> jobs.Figures:
+def measured(
+    name: str, job: str, *, is_quick: bool, seconds: float, above: Path | None = None
+) -> jobs.Figures:
     """Do one job with one store in a folder that goes away."""
-    with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=above) as folder:
         setting = jobs.Setting(name, Path(folder), is_quick, seconds)
         try:
             found = _done(job, setting)
@@ -68,8 +70,15 @@ def main() -> None:
     parser.add_argument("job", choices=[*jobs.JOBS, "wire"])
     parser.add_argument("--quick", action="store_true", help="the short form")
     parser.add_argument("--seconds", type=float, default=40.0, help="how long one part may take")
+    parser.add_argument("--folder", type=Path, help="where to measure (default: /tmp)")
     options = parser.parse_args()
-    found = measured(options.store, options.job, is_quick=options.quick, seconds=options.seconds)
+    found = measured(
+        options.store,
+        options.job,
+        is_quick=options.quick,
+        seconds=options.seconds,
+        above=options.folder,
+    )
     print(json.dumps({**found, "versions": versions()}))
 
 

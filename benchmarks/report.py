@@ -28,14 +28,17 @@ _COLUMNS: tuple[Column, ...] = (
 )
 
 
-def written(document: dict[str, Any]) -> str:
-    """Write the tables."""
+def written(document: dict[str, Any], journaled: dict[str, Any] | None = None) -> str:
+    """Write the tables; beside the verdicts those of another run, on a disk with a journal."""
     results: Results = document["results"]
-    lines = ["| target | wanted | measured | |", "|---|---|---|---|"]
-    lines += [
-        f"| {each['what']} | {each['target']} | {_shown(each['measured'])} | {_WORDS[each['met']]} |"
-        for each in verdicts(results)
-    ]
+    runs = [("measured", results)]
+    if journaled:
+        runs.append(("on a disk with a journal", journaled["results"]))
+    heads = ["target", "wanted", *(word for name, _ in runs for word in (name, ""))]
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    for same in zip(*(verdicts(run) for _, run in runs), strict=True):
+        cells = [word for each in same for word in (_shown(each["measured"]), _WORDS[each["met"]])]
+        lines.append(f"| {same[0]['what']} | {same[0]['target']} | {' | '.join(cells)} |")
     heads = [name for name, _, _ in _COLUMNS]
     lines += ["", f"| | {' | '.join(heads)} | what is flushed |", "|---" * (len(heads) + 2) + "|"]
     lines += [_row(results, store) for store in NAMES if _flushes(results, store)]
@@ -92,10 +95,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--results", type=Path, default=_ROOT / "build" / "benchmarks.json")
     parser.add_argument("--page", type=Path, default=_ROOT / "docs" / "performance.md")
+    parser.add_argument("--journaled", type=Path, help="the result file of a disk with a journal")
     options = parser.parse_args()
+    journaled = json.loads(options.journaled.read_text()) if options.journaled else None
     before, _, rest = options.page.read_text().partition(_BEGIN)
     _, _, after = rest.partition(_END)
-    figures = written(json.loads(options.results.read_text()))
+    figures = written(json.loads(options.results.read_text()), journaled)
     options.page.write_text(f"{before}{_BEGIN}\n\n{figures}\n\n{_END}{after}")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks import charts, targets
+from benchmarks import charts, report, targets
 from benchmarks.store import STORES
 
 LARGE = {"figures": {"1000000": {"save_us": 4_000.0}}}
@@ -52,3 +52,19 @@ def test_every_store_has_a_name_in_the_charts() -> None:
     for chart in charts.CHARTS:
         assert charts.bars({}, chart) == []
     assert set(charts.NAMES) == set(STORES)
+
+
+def test_a_report_has_the_verdicts_of_both_disks_side_by_side() -> None:
+    machine = {"python": "3.11", "kernel": "6.1", "cores": 2}
+    journaled = {
+        "batch": {"holdfast": {"figures": {"1000": {"in_probes": 1.9, "bytes_a_step": 358}}}}
+    }
+
+    written = report.written({"results": RESULTS, "machine": machine}, {"results": journaled})
+
+    lines = written.splitlines()
+    assert lines[0] == "| target | wanted | measured |  | on a disk with a journal |  |"
+    [step] = [line for line in lines if line.startswith("| step: through the asynchronous")]
+    assert step.endswith("| at most 1.8 | 1.7 | met | 1.9 | **missed** |")
+    [save] = [line for line in lines if line.startswith("| save of 1,000,000")]
+    assert save.endswith("| 0.8 | met |  | not measured |")
