@@ -350,7 +350,10 @@ class Caller:
             keys = told.believed.keys
             touched = told.change.touched if told.change and belief.is_all_shown else None
             # A key that was sent as null is not there, and if it comes again nobody has seen it.
-            belief.shown.update(keys if touched is None else filter(keys.__contains__, touched))
+            if touched is not None:
+                belief.shown.update(filter(keys.__contains__, touched))
+            elif not keys <= belief.shown:
+                belief.shown.update(keys)
             belief.state, belief.is_all_shown = told.believed, True
 
     def _warnings(self, fold: Fold, names: Sequence[str] = (), new_step: str = "") -> list[str]:
@@ -466,14 +469,17 @@ class Caller:
 
     def _loaded(self, task: str, fold: Fold, path: str, state: Any) -> Belief:
         before = self._belief(task)
-        shown = {path_of(path)[0]} if path else set[str]()
-        if not path and not is_cut(state):
-            shown = set(fold.snapshot.keys)
+        shown = before.shown if before.run == fold.run else set[str]()
+        if path:
+            shown = {*shown, path_of(path)[0]}
+        elif not is_cut(state) and not fold.snapshot.keys <= shown:
+            # To ask first costs a fifth of putting thousands of keys together again.
+            shown = shown | fold.snapshot.keys
         return Belief(
             run=fold.run,
             told=fold.seq,
             state=fold.snapshot,
-            shown=shown | (before.shown if before.run == fold.run else set()),
+            shown=shown,
             met=fold.seq,
             heard=fold.seq,
             claims=before.claims,
