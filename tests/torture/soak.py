@@ -245,6 +245,7 @@ class Rises:
     """By how much what one process held rose in an hour, as fitted lines tell."""
 
     alive_mib: float
+    malloc_mib: float
     blocks: float
     rss_mib: float
 
@@ -252,6 +253,7 @@ class Rises:
     def of(cls, samples: list[Sample]) -> Rises:
         return cls(
             slope_per_hour(samples, lambda sample: sample.alive_mib),
+            slope_per_hour(samples, lambda sample: sample.alive.malloc_bytes / 2**20),
             slope_per_hour(samples, lambda sample: sample.alive.blocks),
             slope_per_hour(samples, lambda sample: sample.rss_mib),
         )
@@ -261,12 +263,17 @@ def grown(samples: dict[int, list[Sample]]) -> Iterator[str]:
     """Name the processes that hold more and more; in less than 45 minutes that cannot be told."""
     for pid, of_one in samples.items():
         if not (warm := settled(of_one)):
-            return
+            if any(map(settled, samples.values())):
+                yield f"process {pid} has not told what it keeps as long as others have"
+            continue
         rises = Rises.of(warm)
         if (more := rss_risen(warm)) > MOST_NEW_HOLES_MIB + MOST_MIB_PER_HOUR * _hours(warm):
             yield f"process {pid} has {more:.1f} MiB more of the machine's memory"
         if rises.alive_mib > MOST_MIB_PER_HOUR:
             yield f"process {pid} keeps {rises.alive_mib:.1f} MiB more alive an hour"
+        elif rises.malloc_mib > MOST_MIB_PER_HOUR:
+            # What is let go of in one allocator is no excuse for the other.
+            yield f"process {pid} keeps {rises.malloc_mib:.1f} MiB more in malloc an hour"
         if rises.blocks > MOST_BLOCKS_PER_HOUR:
             yield f"process {pid} keeps {rises.blocks:,.0f} objects more alive an hour"
         before, after = kept_open(warm)
@@ -279,12 +286,14 @@ def _held(samples: dict[int, list[Sample]]) -> str:
     told: list[str] = []
     for of_one in samples.values():
         if not (warm := settled(of_one)):
-            return f"{of_one[-1].rss_mib:.0f} MiB, too short to see whether that grows"
+            held = f"{of_one[-1].rss_mib:.0f} MiB, " if of_one else ""
+            return f"{held}too short to see whether that grows"
         rises = Rises.of(warm)
         before, after = kept_open(warm)
         told.append(
             f"{warm[0].rss_mib:.1f} to {warm[-1].rss_mib:.1f} MiB ({rises.rss_mib:+.2f}/h), alive "
-            f"{warm[-1].alive_mib:.1f} MiB ({rises.alive_mib:+.2f}/h), {warm[-1].alive.blocks:,} "
+            f"{warm[-1].alive_mib:.1f} MiB ({rises.alive_mib:+.2f}/h, {rises.malloc_mib:+.2f} of it in "
+            f"malloc), {warm[-1].alive.blocks:,} "
             f"objects ({rises.blocks:+,.0f}/h), {before:g} to {after:g} fds"
         )
     return "; ".join(told)
