@@ -13,7 +13,7 @@ from holdfast_storage.core.delta import MISSING
 from holdfast_storage.core.errors import InvalidValue, LoadFirst, TooLarge, WouldDrop
 from holdfast_storage.core.fold import Changed, Fold
 from holdfast_storage.core.merge import Clash, Merged
-from holdfast_storage.core.snapshot import Snapshot, plain
+from holdfast_storage.core.snapshot import Snapshot
 from holdfast_storage.core.strict_json import JsonObject, pointer
 
 
@@ -59,8 +59,9 @@ def change_state(
     if sent is not None and _may_be_cut(raw):
         whole: JsonObject = uncut(sent.value, base.value, "state")
         if whole is not sent.value:
-            # It may name one large value many times over.
-            sent, added = Snapshot(whole), len(strict_json.encode(whole))
+            # It may name one large value many times over, and nest what it names deeper each time.
+            sent = Snapshot(whole)
+            added = len(_encoded(sent, "state", context))
     if request.replace:
         _refuse_to_drop_unseen(fold.task, current, sent or base, belief)
     before = 2 if opens else fold.state_bytes
@@ -190,5 +191,5 @@ def last_writer(fold: Fold, path: str) -> str:
 def _has_changed(changed: Changed, path: str) -> bool:
     """Say whether a change that was noted as a whole is one of this value in it."""
     below = delta.path_of(path.removeprefix(changed.path))
-    old, new = delta.at(plain(changed.old), below), delta.at(plain(changed.new), below)
+    old, new = (delta.at(value, below) for value in changed.values())
     return old is not new and not strict_json.same(old, new)
