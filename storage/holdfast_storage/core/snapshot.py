@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 # So many places of a state, and so many bytes at each, tell whether it has anything of another.
 _WINDOWS, _WINDOW_BYTES = 8, 48
+# Multiples of this, without their whole part, lie all over and in step with nothing.
+_GOLDEN = 0.6180339887498949
 
 
 class Snapshot:
@@ -82,11 +84,12 @@ def plain(value: Any) -> Any:
 def have_nothing_in_common(old: bytes, new: bytes) -> bool:
     """Guess from some places all over `new` whether nothing of it stood in `old`.
 
-    What stayed about where it was is found if it is a part of any size; of what moved further one in eight is
-    taken for new where half of it is, and then written in full.
+    Of states of which half stayed about where it was one in 256 is taken for new, and then written in
+    full; of those of which half moved further one in eight.
     """
-    apart, near = max(1, len(new) // (_WINDOWS + 1)), len(old) // 8
-    starts = range(apart, len(new) - _WINDOW_BYTES, apart)
+    near, last = len(old) // 8, max(0, len(new) - _WINDOW_BYTES)
+    # Not at equal distances: states have parts of equal length, and the same in each may have changed.
+    starts = [int(number * _GOLDEN % 1 * last) for number in range(1, _WINDOWS + 1)]
     windows = [(start, new[start : start + _WINDOW_BYTES]) for start in starts]
     # To look everywhere takes four times as long.
     return not (

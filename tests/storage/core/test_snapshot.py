@@ -4,6 +4,8 @@ import random
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from holdfast_storage.core.records import Draft, Place, Record, decode_line, encode_line
 from holdfast_storage.core.snapshot import Snapshot, have_nothing_in_common
 from holdfast_storage.core.strict_json import encode
@@ -86,3 +88,17 @@ def test_what_moved_a_little_is_found() -> None:
     moved = {"first": "x" * 500, **old}
 
     assert not have_nothing_in_common(encode(old), encode(moved))
+
+
+@pytest.mark.parametrize("parts", range(2, 41))
+def test_what_changed_at_the_beginning_of_each_part_does_not_hide_the_rest(parts: int) -> None:
+    def state(at: int) -> dict[str, Any]:
+        chance = random.Random(1)
+        size = 90_000 // parts
+        return {
+            f"part{n:02d}": {"checked_at": f"2026-01-02T03:04:{at:05d}", "text": text[:size]}
+            for n in range(parts)
+            if (text := chance.randbytes(size).hex())
+        }
+
+    assert not have_nothing_in_common(encode(state(1)), encode(state(2)))
