@@ -382,6 +382,9 @@ class People:
         engine = self._desk.engine
         if not await engine.swap_view(task, rendered.raw, rendered.revision):
             return False
+        if rendered.revision < self._published.get(task, 0):
+            # Somebody deleted the task, and it was begun anew.
+            self.forget_checkpoint_files(task)
         self._published[task] = rendered.revision
         self._remember_base(task, rendered.revision, rendered.editable)
         await engine.note_head(task, rendered.revision, rendered.summary)

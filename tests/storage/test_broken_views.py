@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -212,6 +213,24 @@ async def test_a_deleted_file_stays_away_while_somebody_may_just_be_saving_it(ro
         assert not view.is_there()
         view.write(raw.replace(b'"Ann"', b'"Bea"'))
         assert (await agent.load(TASK)).state == {**STATE, "ceo": "Bea", "pages": 2}
+
+
+async def test_a_task_begun_anew_after_it_was_deleted_shows_its_own_checkpoints(
+    root: Path, workspace: Workspace
+) -> None:
+    agent = workspace.caller("agent")
+    for number in range(3):
+        await agent.save(TASK, {"old": number}, milestone=True)
+    await workspace.render(TASK)
+    shutil.rmtree(root / "tasks" / TASK)
+
+    await agent.load(TASK)
+    await agent.save(TASK, {"new": 1}, milestone=True)
+    await workspace.render(TASK)
+
+    [shown] = (root / "tasks" / TASK / "checkpoints").iterdir()
+    assert shown.name == "0001.json"
+    assert json.loads(shown.read_bytes())["state"] == {"new": 1}
 
 
 async def test_others_are_warned_of_a_broken_file_too(

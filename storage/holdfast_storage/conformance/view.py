@@ -303,7 +303,15 @@ class ViewConformance(Conformance):
         assert await engine.kept("t", "conflicts") == {"0001.json": b"conflict"}
         assert len(await records_of(engine, "t")) == 1
 
+    async def test_a_checkpoints_rendering_does_not_bring_a_task_back(self, engine: Engine) -> None:
+        path = await engine.keep("t", "checkpoints", "0001.json", b"{}")
+
+        assert path == ""
+        assert await engine.kept("t", "checkpoints") == {}
+        assert (await engine.heads("", 10))[0] == []
+
     async def test_names_that_are_known_are_not_read_again(self, engine: Engine) -> None:
+        await recorded(engine, "t", drafted("a"))
         await engine.keep("t", "checkpoints", "0001.json", b"one")
         await engine.keep("t", "checkpoints", "0002.json", b"two")
 

@@ -270,7 +270,8 @@ class Engine(Protocol):
         """Keep a file beside the task, durably, under this name; answers its path in the workspace.
 
         Another content under a name already there gets a name of its own, except for "checkpoints",
-        which are renderings and are replaced.
+        which are renderings: they are replaced, and where there is no task any more they are not kept,
+        and the path is "".
         """
         ...
 

@@ -304,6 +304,8 @@ class MemoryEngine:
     async def keep(self, task: str, kind: Kind, name: str, raw: bytes) -> str:
         if self._failure:
             raise NotSaved(self._failure)
+        if kind == "checkpoints" and task not in self._store.tasks:
+            return ""
         files = self._store.task(task).kept.setdefault(kind, {})
         if kind != "checkpoints":
             name = _name_of_its_own(files, name, raw)

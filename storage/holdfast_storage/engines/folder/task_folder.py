@@ -165,6 +165,20 @@ class TaskFolder:
             self._is_swept = True
         return True
 
+    def _is_opened(self, *, create: bool) -> bool:
+        """Open the folder, again if it was taken away the moment it was made."""
+        for _ in range(_ATTEMPTS):
+            if self._open(create=create):
+                return True
+            if not create:
+                return False
+            self._close()
+            self._workspace.look_again()
+        raise self._is_never_at_rest()
+
+    def _is_never_at_rest(self) -> Damaged:
+        return Damaged(self.path, "the folder is being replaced again and again")
+
     def _note_opening(self, began: float) -> None:
         took = self._disk.monotonic() - began
         self._workspace.opens_quickly = took < self._limits.at_once_seconds
@@ -202,15 +216,14 @@ class TaskFolder:
         self._lock.enter()
         try:
             for _ in range(_ATTEMPTS):
-                is_open = self._open(create=create)
-                if not (is_open or create):
+                if not self._is_opened(create=create):
                     return False
-                if is_open and self._takes_lock():
+                if self._takes_lock():
                     return True
-                # Somebody replaced the folder, or took it away when it was just made.
+                # Somebody replaced the folder.
                 self._close()
                 self._workspace.look_again()
-            raise Damaged(self.path, "the folder is being replaced again and again")
+            raise self._is_never_at_rest()
         except BaseException:
             self._lock.leave()
             raise
@@ -233,7 +246,7 @@ class TaskFolder:
     def folder(self, *, create: bool = False) -> Generator[int | None, None, None]:
         """Have a descriptor of the folder that nobody closes, without the lock; None if there is none."""
         with self._lock.one_thread():
-            own = self._own(self._folder) if self._open(create=create) else None
+            own = self._own(self._folder) if self._is_opened(create=create) else None
         try:
             yield own
         finally:
@@ -505,9 +518,13 @@ class TaskFolder:
     # --- files beside it ----------------------------------------------------------------------
 
     def keep(self, kind: Kind, name: str, raw: bytes) -> str:
-        """Keep a file durably; answers its path in the workspace."""
-        with self._saving(), self.folder(create=True) as folder:
-            assert folder is not None
+        """Keep a file durably; answers its path in the workspace, "" if it would be all there is.
+
+        Somebody may have deleted the task while its checkpoints were being rendered.
+        """
+        with self._saving(), self.folder(create=kind != "checkpoints") as folder:
+            if folder is None:
+                return ""
             kept = Kept(self._disk, folder).keep(kind, name, raw)
             if self.journal.reached is None:
                 # As far as we know no record made the task's own folder durable.

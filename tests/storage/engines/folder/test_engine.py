@@ -446,6 +446,14 @@ def test_a_folder_that_vanishes_when_it_is_just_made_is_made_again(root: Path) -
     assert ids(task_folder(root)) == ["a"]
 
 
+def test_what_is_kept_is_kept_where_the_folder_vanishes_when_it_is_just_made(root: Path) -> None:
+    folder = task_folder(root, VanishingDisk(1))
+
+    path = folder.keep("conflicts", "theirs.json", b"theirs")
+
+    assert (root / path).read_bytes() == b"theirs"
+
+
 def test_a_folder_that_vanishes_again_and_again_is_said_to(root: Path) -> None:
     folder = task_folder(root, VanishingDisk(100))
 
