@@ -261,7 +261,8 @@ def _note_whole_states(fold: Fold, record: Record, old: Snapshot, new: Snapshot)
     """Note all that differs as one change: nobody may ever ask what it was."""
     if old.keys or new.keys:
         size = record.place.length
-        fold.changes.add(Changed(record.seq, record.id, record.by, STATE, old, new, size))
+        states = old.raw or old.value, new.raw or new.value
+        fold.changes.add(Changed(record.seq, record.id, record.by, STATE, *states, size))
 
 
 def _forget_overwritten(fold: Fold, new: JsonObject) -> None:
@@ -393,7 +394,11 @@ def _plan_and_total(fold: Fold, record: Record) -> None:
 def _take_saved_state(fold: Fold, record: Record, kept: Checkpoint) -> None:
     size = record.place.length
     if not kept.leans_on:
-        new = Snapshot.of(record.body["state"])
+        state = record.body["state"]
+        if not (isinstance(state, Snapshot) or strict_json.is_object(state)):
+            kept.readable = False
+            raise TypeError("its state is no object")
+        new = Snapshot.of(state)
         _change_state(fold, record, new, 0)
         fold.state_bytes, fold.full_bytes, fold.changes_bytes = size, size, 0
         fold.needs_full = fold.state_lost = False

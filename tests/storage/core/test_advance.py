@@ -20,7 +20,7 @@ from holdfast_storage.core.errors import HoldfastError
 from holdfast_storage.core.fold import CHANGES_BYTES_KEPT, Changed, Changes, Fold
 from holdfast_storage.core.limits import Settings
 from holdfast_storage.core.records import DamagedLine, Draft, Place, Record, encode_line
-from holdfast_storage.core.snapshot import Snapshot
+from holdfast_storage.core.times import stamp
 
 # --- what is read ------------------------------------------------------------------------------
 
@@ -957,7 +957,7 @@ def test_large_states_are_not_kept_for_those_who_may_ask_without_end() -> None:
     changes = Changes()
 
     for seq in range(1, 101):
-        whole = Snapshot({"found": [seq]})
+        whole = {"found": [seq]}
         changes.add(Changed(seq, "id", "ann", "/state", whole, whole, size=2**20))
 
     assert sum(changed.size for changed in changes) <= CHANGES_BYTES_KEPT
@@ -969,7 +969,7 @@ def test_a_persons_change_is_not_forgotten_for_the_sake_of_large_states() -> Non
     changes.add(Changed(1, "id", "human", "/state/ceo", "Ann", "Bea"))
 
     for seq in range(2, 100):
-        whole = Snapshot({"found": [seq]})
+        whole = {"found": [seq]}
         changes.add(Changed(seq, "id", "ann", "/state", whole, whole, size=CHANGES_BYTES_KEPT // 4))
 
     assert [changed.seq for changed in changes] == [1, 96, 97, 98, 99]
@@ -988,11 +988,27 @@ def test_saves_of_many_keys_do_not_push_out_what_a_person_changed() -> None:
     assert ("/state/ceo", "human") in [(each["path"], each["by"]) for each in told]
 
 
+@pytest.mark.parametrize("state", [[1, 2], "text", 7, None])
+def test_a_save_whose_state_is_no_object_is_damage_and_not_the_state(state: object) -> None:
+    """The crc is right: a program wrote it, or somebody who can count one."""
+    story, _ = started({"a": 1})
+    body = {"run": 1, "checkpoint": story.fold.checkpoint + 1, "state": state}
+    place = Place(1, 10_000, 50)
+    seq = story.fold.seq + 1
+
+    advance(story.fold, [Record(seq, "id", stamp(story.now), "ann", "save", body, place=place)])
+
+    assert story.fold.state == {"a": 1}
+    assert story.fold.is_damaged
+    assert story.fold.needs_full
+    assert not story.fold.checkpoints[story.fold.checkpoint].readable
+
+
 def test_the_last_change_is_kept_however_large_it_is() -> None:
     changes = Changes()
 
     for seq in (1, 2):
-        whole = Snapshot({"found": [seq]})
+        whole = {"found": [seq]}
         changes.add(Changed(seq, "id", "ann", "/state", whole, whole, size=2 * CHANGES_BYTES_KEPT))
 
     assert [changed.seq for changed in changes] == [2]

@@ -12,6 +12,7 @@ import pytest
 
 from holdfast_storage import Workspace
 from holdfast_storage.core.errors import InvalidValue, LoadFirst, TooLarge
+from holdfast_storage.core.strict_json import MAX_DEPTH
 
 
 def large(seed: int) -> dict[str, Any]:
@@ -130,6 +131,45 @@ async def test_one_value_named_many_times_over_is_not_let_past_the_limit(
 
     with pytest.raises(TooLarge):
         await caller.save("report", {f"k{n}": cut for n in range(5)} | {"big": cut}, replace=True)
+
+
+async def test_whole_states_are_remembered_as_bytes_and_told_as_values(
+    workspace: Workspace,
+) -> None:
+    one, other = workspace.caller("one"), workspace.caller("other")
+    await one.save("report", large(1), replace=True)
+    await other.load("report")
+    await one.save("report", large(2), replace=True)
+
+    told = (await other.mark("report", "step")).changes
+
+    # To tell of them must not leave the objects behind, which take ten to thirty times as much.
+    noted = await workspace.desk.ask("report", lambda fold: list(fold.changes)[-1])
+    assert told
+    assert noted.values() == (large(1), large(2))
+    if workspace.location != "memory:":
+        assert (type(noted.old), type(noted.new)) == (bytes, bytes)
+
+
+@pytest.mark.parametrize("as_step", [False, True])
+async def test_a_cut_value_cannot_be_nested_deeper_with_every_save(
+    workspace: Workspace, as_step: bool
+) -> None:
+    caller = workspace.caller("agent")
+    await caller.save("report", {"a": {"v": 1}})
+    deeper = {"a": {"x": {"$cut": 5, "path": "/a"}}}
+    made = 1
+
+    with pytest.raises(InvalidValue, match="levels deep"):
+        for made in range(1, 200):
+            if as_step:
+                await caller.mark("report", f"s{made}", state=deeper)
+            await caller.save("report", deeper, replace=True, next=f"{made + 1}")
+
+    assert 20 < made < MAX_DEPTH
+    brief = await workspace.caller("other").load("report", max_tokens=100_000)
+    assert brief.checkpoint == made
+    assert not brief.warnings
 
 
 async def test_a_save_that_was_refused_is_made_when_it_is_sent_again(workspace: Workspace) -> None:
