@@ -98,7 +98,8 @@ def _measured(job: str, store: str, options: argparse.Namespace) -> dict[str, An
     )
     print(f"{job} {store}: {time.monotonic() - began:.0f} s", file=sys.stderr)
     if done.returncode:
-        return {"left_out": f"it failed: {(done.stderr.strip().splitlines() or ['?'])[-1][:200]}"}
+        said = (done.stderr.strip().splitlines() or ["?"])[-1].replace(f"{_ROOT}/", "")
+        return {"left_out": f"it failed: {said[:200]}"}
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     form = "quick" if options.quick else "full"
     return {**found, "form": form, "at": datetime.now(UTC).isoformat(timespec="minutes")}

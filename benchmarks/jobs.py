@@ -256,8 +256,13 @@ async def resume(setting: Setting) -> Figures:
 
 def _cold_seconds(name: str, folder: Path) -> float:
     began = now()
-    subprocess.run(child(name, "resumed", str(folder)), check=True, capture_output=True)
-    return now() - began
+    done = subprocess.run(
+        child(name, "resumed", str(folder)), check=False, capture_output=True, text=True
+    )
+    took = now() - began
+    if done.returncode:
+        raise LeftOut((done.stderr.splitlines() or ["a process failed"])[-1])
+    return took
 
 
 def _bare_seconds() -> float:
@@ -395,7 +400,11 @@ async def resumed(name: str, folder: str) -> None:
     """Load a task in a new process."""
     store = made(name)
     await store.open(Path(folder))
-    state = await store.load("resumed")
+    try:
+        state = await store.load("resumed")
+    except LeftOut as reason:
+        print(reason, file=sys.stderr, flush=True)
+        os._exit(1)
     assert state["totals"] == {"pages": 812}, state
     # What a store does to end is not part of having the state in hand.
     sys.stdout.flush()
