@@ -497,11 +497,28 @@ def _to_show(fold: Fold) -> list[tuple[Checkpoint, JsonObject | None]]:
     there = [
         kept for _, kept in sorted(fold.checkpoints.items()) if kept.readable and not kept.pruned
     ]
-    shown = [kept for kept in there[:-_CHECKPOINT_VIEWS] if kept.milestone]
+    newest = there[-_CHECKPOINT_VIEWS:]
+    small = {kept.number for kept in newest} - _surely_too_large(fold, newest)
     return [
         (kept, fold.checkpoint_state if kept.number == fold.checkpoint else None)
-        for kept in [*shown, *there[-_CHECKPOINT_VIEWS:]]
+        for kept in there
+        if kept.milestone or kept.number in small
     ]
+
+
+def _surely_too_large(fold: Fold, newest: Sequence[Checkpoint]) -> set[int]:
+    """Name those of the newest checkpoints of which no file is made, without reading any of them.
+
+    What a save adds to a state is in its record, so the state before it is smaller by no more than that.
+    """
+    found: set[int] = set()
+    number, least = fold.checkpoint, len(fold.checkpoint_snapshot.encoding())
+    for kept in reversed(newest):
+        if kept.number != number or least <= _CHECKPOINT_VIEW_BYTES:
+            break
+        found.add(number)
+        number, least = kept.leans_on, least - kept.place.length
+    return found
 
 
 def _checkpoint_file(task: str, kept: Checkpoint, state: JsonObject) -> bytes:

@@ -60,6 +60,10 @@ class Snapshot:
         """Its bytes, if anybody has encoded it."""
         return self._raw
 
+    def encoding(self) -> bytes:
+        """Give its bytes, made now if nobody has."""
+        return self._raw or strict_json.encode(self.value)
+
     def __eq__(self, other: object) -> bool:
         return self is other or self.value == plain(other)
 

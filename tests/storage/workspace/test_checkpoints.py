@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tests.storage.workspace.conftest import FolderPlace, Place
 
     from holdfast_storage.caller import Caller
+    from holdfast_storage.core.fold import Checkpoint, Fold
     from holdfast_storage.results import Listing
 
 
@@ -613,3 +614,41 @@ async def _look(workspace: Workspace, expected: dict[int, dict[str, Any]], gone:
     brief = await workspace.caller("bob").load("report", max_tokens=10**6)
     assert brief.warnings == []
     assert await workspace.check() == []
+
+
+async def test_large_checkpoints_are_not_read_again_to_make_no_files_of_them(
+    folder: FolderPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = await folder.open()
+    ann = workspace.caller("ann")
+    notes = {f"k{n}": "x" * 90 for n in range(1_000)}
+    await ann.save("report", notes)
+    for number in range(7):
+        await ann.save("report", {"k3": f"{number}"}, milestone=number == 1)
+    read: list[int] = []
+    state_of = workspace.desk.state_of
+
+    async def noted(task: str, kept: Checkpoint, fold: Fold) -> dict[str, Any]:
+        read.append(kept.number)
+        return await state_of(task, kept, fold)
+
+    monkeypatch.setattr(workspace.desk, "state_of", noted)
+    await workspace.render("report")
+
+    assert read == [3]  # the milestone
+    assert list(await folder.kept("checkpoints")) == ["0003.json"]
+
+
+async def test_a_small_checkpoint_after_large_ones_is_shown_and_so_are_those_after_it(
+    folder: FolderPlace,
+) -> None:
+    workspace = await folder.open()
+    ann = workspace.caller("ann")
+    await ann.save("report", {"kept": 1, "large": "x" * 100_000})
+    await ann.save("report", {"more": 1})
+    await ann.save("report", {"large": None})
+    await ann.save("report", {"more": 2})
+
+    await workspace.render("report")
+
+    assert sorted(await folder.kept("checkpoints")) == ["0003.json", "0004.json"]
