@@ -27,6 +27,7 @@ class Snapshot:
 
     def __init__(self, value: JsonObject) -> None:
         self._value: JsonObject | None = value
+        # The keys are what counts in here: until the objects are made each stands there with None.
         self._keys: JsonObject = value
         self._raw = b""
 
