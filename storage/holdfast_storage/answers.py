@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from holdfast_storage.core.decide.state import StateChange, last_writer
+from holdfast_storage.core.decide.state import StateChange, last_writers
 from holdfast_storage.core.delta import MISSING, at, path_of
 from holdfast_storage.core.errors import InvalidValue, Unknown
 from holdfast_storage.core.fold import Fold
@@ -85,14 +85,15 @@ def conflicts(change: StateChange, fold: Fold, record: Record | None) -> list[Js
     """Tell the caller which of its values do not stand, and the call that would insist."""
     files = [lost["file"] for lost in record.body.get("conflicts", ())] if record else []
     told: list[JsonObject] = []
-    for number, clash in enumerate((*change.clashes, *change.repeats)):
-        path = "/state" + pointer(clash.path)
+    clashes = [("/state" + pointer(one.path), one) for one in (*change.clashes, *change.repeats)]
+    writers = last_writers(fold, [path for path, _ in clashes])
+    for number, (path, clash) in enumerate(clashes):
         told.append(
             {
                 "path": path,
                 "yours": _or_none(clash.wanted),
                 "current": _or_none(clash.current),
-                "kept_by": last_writer(fold, path),
+                "kept_by": writers[path],
                 "file": files[number] if number < len(files) else "",
                 "insist": f"save_checkpoint with revision={fold.seq} and this value again",
             }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ from holdfast_storage.core import delta, ids, merge, ordering, strict_json
 from holdfast_storage.core.cuts import RESERVED
 from holdfast_storage.core.decide.context import Context, Decision, check_text, draft
 from holdfast_storage.core.decide.people import refuse_unfinished
-from holdfast_storage.core.decide.state import last_writer
+from holdfast_storage.core.decide.state import last_writers
 from holdfast_storage.core.delta import MISSING
 from holdfast_storage.core.errors import HoldfastError, InvalidName, Unfinished
 from holdfast_storage.core.fold import FINISHED, Fold, IngestedEdit
@@ -223,7 +223,7 @@ class _Reading:
             if current == new or self._yields(path, new, old, self.shown[name]):
                 continue
             if current != old:
-                self._lose(path, current, last_writer(self.fold, path))
+                self._lose(path, current, last_writers(self.fold, [path])[path])
             self.body[name] = new
 
     def _state(self) -> None:
@@ -239,8 +239,10 @@ class _Reading:
         current = self.fold.state
         merged = merge.three_way(self.base["state"], current, theirs, prefer="wanted")
         value = merged.value
+        paths = ["/state" + pointer(clash.path) for clash in merged.clashes]
+        writers = last_writers(self.fold, paths)
         for clash in merged.clashes:
-            value = self._settle(clash, value)
+            value = self._settle(clash, value, writers)
         changes = delta.diff(current, value)
         if merged.clashes:
             # Items added to the agent's list are not what the person added to the one they saw.
@@ -269,11 +271,11 @@ class _Reading:
             return False
         return True
 
-    def _settle(self, clash: Clash, value: JsonObject) -> JsonObject:
+    def _settle(self, clash: Clash, value: JsonObject, writers: Mapping[str, str]) -> JsonObject:
         """The person's value stands, unless a person saved another one later."""
         path = "/state" + pointer(clash.path)
         if not self._is_older_than(path):
-            self._lose(path, clash.current, last_writer(self.fold, path))
+            self._lose(path, clash.current, writers[path])
             return value
         self._lose(path, clash.wanted, self.context.by)
         where = pointer(clash.path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import fields
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -12,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.storage.core.stories import Story, started
 
-from holdfast_storage.core import delta
+from holdfast_storage.core import delta, strict_json
 from holdfast_storage.core.advance import advance
-from holdfast_storage.core.decide.state import last_writer
+from holdfast_storage.core.decide.state import last_writers
 from holdfast_storage.core.delta import MISSING
 from holdfast_storage.core.errors import HoldfastError
 from holdfast_storage.core.fold import CHANGES_BYTES_KEPT, Changed, Changes, Fold
@@ -869,7 +870,7 @@ def test_who_wrote_a_value_is_known_though_very_many_were_dropped_with_it() -> N
     agent.save({"new": 1}, replace=True)
     story.agent("bob").mark("one")
 
-    assert last_writer(story.fold, "/state/new") == agent.by
+    assert last_writers(story.fold, ["/state/new"])["/state/new"] == agent.by
 
 
 def test_who_wrote_a_value_is_known_though_very_many_were_written_with_it() -> None:
@@ -880,8 +881,31 @@ def test_who_wrote_a_value_is_known_though_very_many_were_written_with_it() -> N
     agent.load()
     agent.save(many(2, 100) | {"k3": "his"}, replace=True)
 
-    assert last_writer(story.fold, "/state/k3") == "bob"
-    assert last_writer(story.fold, "/state/k99") == agent.by
+    found = last_writers(story.fold, ["/state/k3", "/state/k99"])
+    assert found == {"/state/k3": "bob", "/state/k99": agent.by}
+
+
+def test_of_states_noted_as_bytes_objects_are_made_once_for_all_values_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It happens under the lock: a merge may have to ask for hundreds."""
+    fold = Fold("report")
+    states = [strict_json.encode(many(n, 100) | {"mine": 1}) for n in range(4)]
+    for seq, (old, new) in enumerate(pairwise(states), 1):
+        fold.changes.add(Changed(seq, "id", f"agent{seq}", "/state", old, new, len(new)))
+    decoded: list[bytes] = []
+    decode = strict_json.decode
+
+    def noted(raw: bytes) -> object:
+        decoded.append(raw)
+        return decode(raw)
+
+    monkeypatch.setattr(strict_json, "decode", noted)
+    found = last_writers(fold, ["/state/mine", *(f"/state/k{n}" for n in range(100))])
+
+    assert {found[f"/state/k{n}"] for n in range(100)} == {"agent3"}
+    assert found["/state/mine"] == fold.updated_by
+    assert len(decoded) == 2 * len(fold.changes)
 
 
 def test_the_newest_steps_are_remembered() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -164,11 +164,12 @@ def _check_total(state: Snapshot, before: int, added: int, context: Context) -> 
 
 def lost_values(clashes: tuple[Clash, ...], fold: Fold, context: Context) -> list[JsonObject]:
     """Describe the values that did not make it, as they stand in a record."""
+    writers = last_writers(fold, ["/state" + pointer(clash.path) for clash in clashes])
     return [
         {
             "id": f"{context.id[:8]}-{number}",
             "path": "/state" + pointer(clash.path),
-            "kept_by": last_writer(fold, "/state" + pointer(clash.path)),
+            "kept_by": writers["/state" + pointer(clash.path)],
             "lost_by": context.by,
             "file": f"conflicts/{context.id[:8]}-{number}.json",
             **({} if clash.wanted is MISSING else {"lost": clash.wanted}),
@@ -177,19 +178,32 @@ def lost_values(clashes: tuple[Clash, ...], fold: Fold, context: Context) -> lis
     ]
 
 
-def last_writer(fold: Fold, path: str) -> str:
-    """Say who wrote the value that is there, as far as the fold remembers."""
-    changed: Changed
+def last_writers(fold: Fold, paths: Iterable[str]) -> dict[str, str]:
+    """Say for each path who wrote the value that is there, as far as the fold remembers.
+
+    For all of them at once: whole states are noted as bytes, and objects are made of each for this.
+    """
+    found: dict[str, str] = {}
+    wanted = dict.fromkeys(paths)
     for changed in reversed(fold.changes):
+        if not wanted:
+            break
+        for path in _written_by(changed, list(wanted)):
+            found[path] = changed.by
+            del wanted[path]
+    return found | dict.fromkeys(wanted, fold.updated_by)
+
+
+def _written_by(changed: Changed, paths: Iterable[str]) -> Iterator[str]:
+    """Give those of these paths whose values this change wrote."""
+    whole: tuple[Any, Any] | None = None
+    for path in paths:
         if changed.path == path or changed.path.startswith(path + "/"):
-            return changed.by
-        if path.startswith(changed.path + "/") and _has_changed(changed, path):
-            return changed.by
-    return fold.updated_by
-
-
-def _has_changed(changed: Changed, path: str) -> bool:
-    """Say whether a change that was noted as a whole is one of this value in it."""
-    below = delta.path_of(path.removeprefix(changed.path))
-    old, new = (delta.at(value, below) for value in changed.values())
-    return old is not new and not strict_json.same(old, new)
+            yield path
+        elif path.startswith(changed.path + "/"):
+            # It was noted as a whole: is it one of this value in it?
+            whole = whole or changed.values()
+            below = delta.path_of(path.removeprefix(changed.path))
+            old, new = (delta.at(value, below) for value in whole)
+            if old is not new and not strict_json.same(old, new):
+                yield path

@@ -174,9 +174,9 @@ class TaskFolder:
                 return False
             self._close()
             self._workspace.look_again()
-        raise self._is_never_at_rest()
+        raise self._replaced_again_and_again()
 
-    def _is_never_at_rest(self) -> Damaged:
+    def _replaced_again_and_again(self) -> Damaged:
         return Damaged(self.path, "the folder is being replaced again and again")
 
     def _note_opening(self, began: float) -> None:
@@ -223,7 +223,7 @@ class TaskFolder:
                 # Somebody replaced the folder.
                 self._close()
                 self._workspace.look_again()
-            raise self._is_never_at_rest()
+            raise self._replaced_again_and_again()
         except BaseException:
             self._lock.leave()
             raise
