@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
 from benchmarks.client import Client
 
 
-class OverMcp:
+class OverMcp(ABC):
     """Starts a server for the folder and calls its tools."""
 
+    @abstractmethod
     def command(self, folder: Path) -> tuple[list[str], dict[str, str]]:
         """Give the command that serves a folder, and its environment."""
-        raise NotImplementedError("each peer says how it is started")
 
     async def open(self, folder: Path) -> None:
         command, environment = self.command(folder)
