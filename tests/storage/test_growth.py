@@ -128,7 +128,8 @@ async def test_the_500th_step_reads_and_writes_what_the_10th_did(root: Path) -> 
         zip(*costs[10:20], strict=True), zip(*costs[-10:], strict=True), strict=True
     ):
         assert max(late) <= max(early) + few
-    assert max(cost[3] for cost in costs[1:]) < 1_000
+    # The journal grows by a few kilobytes at a time.
+    assert sum(cost[3] for cost in costs[1:]) < 1_000 * len(costs)
 
 
 async def test_a_step_of_another_process_costs_its_own_bytes_to_read(root: Path) -> None:

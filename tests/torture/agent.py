@@ -6,6 +6,7 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import asdict
 from pathlib import Path
 
 from tests.torture.forking import Say
@@ -13,7 +14,11 @@ from tests.torture.live_memory import LiveMemory
 from tests.torture.person import Person
 
 from holdfast_storage.caller import Caller
+from holdfast_storage.core import strict_json, view
 from holdfast_storage.core.errors import HoldfastError, Unavailable
+from holdfast_storage.core.limits import Settings
+from holdfast_storage.engines.folder import FolderEngine
+from holdfast_storage.readme import README
 from holdfast_storage.workspace import Workspace
 
 # What racing agents are rightly refused: they load, or leave it.
@@ -23,6 +28,18 @@ _AT_ONCE = 8
 _TELLS_EVERY_SECONDS = 5.0
 
 ChooseTask = Callable[[random.Random], str]
+
+
+def opened(root: Path, by: str, room_after_writes: int) -> Workspace:
+    """Open a workspace as everybody does, but for when journals get room behind their lines."""
+    engine = FolderEngine.open(
+        root,
+        schema=strict_json.pretty(view.schema()),
+        readme=README,
+        settings=asdict(Settings()),
+        room_after_writes=room_after_writes,
+    )
+    return Workspace(engine, by=by, location=str(root))
 
 
 class Agent:
@@ -44,7 +61,7 @@ class Agent:
         self._tells_at = 0.0
 
     async def work(self, is_over: Callable[[], bool]) -> None:
-        async with Workspace.open(self._root, by=self._name) as workspace:
+        async with opened(self._root, self._name, self._chance.choice((0, 8))) as workspace:
             self._caller = workspace.caller(self._name)
             self._workspace = workspace
             while not is_over():

@@ -17,6 +17,7 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -48,6 +49,16 @@ T = TypeVar("T")
 E = TypeVar("E", bound="DirectEngine")
 
 
+@dataclass(frozen=True, slots=True)
+class _Gathered:
+    """Waits until an operation was committed together with others; gives what became of it."""
+
+    operation: Operation
+
+    def __await__(self) -> Generator[Operation, Exception | None, Exception | None]:
+        return (yield self.operation)
+
+
 class DirectEngine:
     """An engine whose every method has ended when it returns."""
 
@@ -58,6 +69,25 @@ class DirectEngine:
         self._workspace = WorkspaceFolder(disk, root, readme="readme", settings={"limits": {}})
         self._trash = Trash(disk, self._workspace)
         self._tasks: dict[str, TaskFolder] = {}
+        self._gathers = False
+
+    def together(self, task: str, calls: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+        """Let calls of different callers be committed by one write, as those that come at once are."""
+        answers: list[T] = []
+        try:
+            self._gathers = True
+            operations = [call.send(None) for call in calls]
+            self._gathers = False
+            for call, refusal in zip(calls, self.folder(task).commit(operations), strict=True):
+                try:
+                    call.send(refusal)
+                except StopIteration as done:
+                    answers.append(done.value)
+        finally:
+            self._gathers = False
+            for call in calls:
+                call.close()
+        return answers
 
     def folder(self, task: str) -> TaskFolder:
         """Give one task's folder."""
@@ -91,11 +121,14 @@ class DirectEngine:
         self, task: str, operation: Operation, *, is_light: bool = False, only_asks: bool = False
     ) -> None:
         folder = self.folder(task)
-        [refusal] = (
-            (is_light and only_asks and folder.answer_at_once(operation))
-            or (is_light and folder.commit_at_once(operation))
-            or folder.commit([operation])
-        )
+        if self._gathers:
+            refusal = await _Gathered(operation)
+        else:
+            [refusal] = (
+                (is_light and only_asks and folder.answer_at_once(operation))
+                or (is_light and folder.commit_at_once(operation))
+                or folder.commit([operation])
+            )
         if refusal:
             raise refusal
 

@@ -29,14 +29,16 @@ from holdfast_storage.engines.folder.limits import Limits
 
 Operation = Callable[[Agent], object]
 
-_LIMITS = Limits(segment_bytes=900, lock_wait_seconds=1e9)
 _BEFORE = ("save", "mark", "begin", "save", "append", "save_pages", "render")
 
 
 @functools.cache
 def _worked_on(seed: int) -> World:
     """Give a workspace with something of everything in it; for odd seeds an edit waits there."""
-    world = World.empty(seed, _LIMITS)
+    room = 8 if seed % 4 < 2 else 0
+    world = World.empty(
+        seed, Limits(segment_bytes=900, room_after_writes=room, lock_wait_seconds=1e9)
+    )
     Agent(world, "p").perform(_BEFORE)
     if seed % 2:
         Person(world).perform(["edit"])

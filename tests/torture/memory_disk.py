@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from random import Random
 from typing import Any, NamedTuple, NoReturn
 
-from holdfast_storage.engines.folder.files import Disk
+from holdfast_storage.engines.folder.files import Disk, Identity
 
 SECOND = 1_000_000_000
 _MADE_BEFORE = 1_800_000_000 * SECOND
@@ -375,6 +375,10 @@ class MemoryDisk(Disk):
     def stat(self, name: str, *, at: int | None) -> Any:
         self._begin()
         return self._named(name, at).stat()
+
+    def identity(self, path: str) -> Identity:
+        found = self.stat(path, at=None)
+        return found.st_ino, found.st_dev, found.st_size
 
     def listdir(self, fd: int) -> list[str]:
         self._begin()

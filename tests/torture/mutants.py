@@ -90,6 +90,12 @@ _EDITING = tuple(
     )
     for style in ("edit", "edit_in_place", "edit", "edit_in_place")
 )
+_OVER_ROOM = (
+    Story(
+        agents=(("save", "mark", "mark_many", "save_pages", "begin", "mark_many"),),
+        room_after_writes=0,
+    ),
+)
 _TOGETHER = (
     Story(
         agents=(("mark_shared", "mark_shared", "mark", "begin_shared", "mark"),) * 3,
@@ -105,7 +111,7 @@ _KILLED = tuple(
         before=("save",),
         kills=(number, 0),
     )
-    for number in range(1, 30)
+    for number in range(10, 20)
 )
 _SPOILT = (Story(agents=(("save", "mark", "mark", "spoil", "mark"),)),)
 
@@ -144,12 +150,14 @@ def _catch_up_once(self: Any) -> Any:
     return _catch_up(self) if self.reached is None else []
 
 
-def _mend_nothing(disk: Any, fd: int, number: int, length: int, quarantine: Any) -> int:
+def _mend_nothing(disk: Any, fd: int, number: int, length: int, quarantine: Any, **_: Any) -> int:
     return length
 
 
-def _mend_by_deleting(disk: Any, fd: int, number: int, length: int, quarantine: Any) -> int:
-    return int(_mended(disk, fd, number, length, nothing))
+def _mend_by_deleting(
+    disk: Any, fd: int, number: int, length: int, quarantine: Any, **more: Any
+) -> int:
+    return int(_mended(disk, fd, number, length, nothing, **more))
 
 
 _mended = tail.mended
@@ -322,19 +330,29 @@ CRASH_MUTANTS = (
     ),
     Mutant("the workspace itself not flushed", ((WorkspaceFolder, "flush", nothing),), (_WORK,)),
     Mutant("no repair of torn tails", ((tail, "mended", _mend_nothing),), (_WORK,)),
+    Mutant(
+        "what a cut tore over room taken for damage",
+        ((tail, "_start_of_torn", nothing),),
+        _OVER_ROOM * 4,
+    ),
+    Mutant(
+        "room made and not known where",
+        ((TaskLock, "keep_note", nothing),),
+        _OVER_ROOM * 4,
+    ),
     Mutant("torn tails deleted, not kept", ((tail, "mended", _mend_by_deleting),), (_WORK,)),
     Mutant("what is kept is not flushed", ((Kept, "keep", _keep_unflushed),), (_WORK,)),
     Mutant(
         "flush noted before it is done",
         ((Journal, "write", _note_first),),
-        _KILLED * 4,
+        _KILLED * 12,
         at_a_call=3,
     ),
     Mutant(
         "what a killed writer left is believed unflushed",
         ((Journal, "_flush_unnoted", _believe_unflushed),),
         # It shows only where the one who goes on is answered from the dead one's bytes.
-        _KILLED * 4,
+        _KILLED * 12,
         at_a_call=3,
     ),
     Mutant(
@@ -441,11 +459,11 @@ def _flush_again(self: Any, chunk: Any, *_: Any) -> Any:
 def _append_and_leave(self: Any, chunk: Any) -> None:
     if chunk.is_new:
         self._begin_segment(chunk.segment)
-    files.write_all(self._disk, self._segments.fd, b"".join(chunk.raw))
+    files.write_at(self._disk, self._segments.fd, b"".join(chunk.raw), chunk.offset)
 
 
-def _write_some(disk: Any, fd: int, raw: bytes) -> None:
-    disk.write(fd, raw)
+def _write_some(disk: Any, fd: int, raw: bytes, offset: int, room: bytes = b"") -> None:
+    disk.pwrite(fd, raw, offset)
 
 
 def _open_and_leak(disk: Any, name: str, flags: int, *, at: int, label: str = "") -> int:
@@ -491,7 +509,7 @@ DISK_MUTANTS = (
     ),
     DiskMutant(
         "a short write taken for a whole one",
-        ((journal_module, "write_all", _write_some),),
+        ((journal_module, "write_at", _write_some),),
         fault="a short write",
     ),
     DiskMutant("a failure answered as saved", ((Journal, "write", _say_it_is_saved),)),

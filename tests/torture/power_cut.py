@@ -1,6 +1,7 @@
 """Every state that a power cut may leave of a file system in memory.
 
-Of data that was not flushed nothing may be there, or half, or its length with zeros, or all. Of names
+Of data that was not flushed nothing may be there, or half, or its length with zeros, or all; of what was
+written over bytes that were there, any part of the sectors. Of names
 that were not flushed any part may be there: up to eight pending moves every subset, beyond that subsets
 chosen by seed.
 """
@@ -15,6 +16,8 @@ from random import Random
 from tests.torture.memory_disk import SECOND, File, FileSystem, Folder, Node, apply_move, written
 
 _PAGE = 4096
+_SECTOR = 512
+_SCATTERED = 3
 _ALL_SUBSETS = 8
 _SAMPLED_SUBSETS = 256
 
@@ -26,7 +29,7 @@ def cuts(fs: FileSystem, random: Random, at_most: int) -> Iterator[Cut]:
     """Give the cuts possible now: all of them if they are few, else extremes and a sample."""
     folders, files = _unflushed(fs)
     masks = [_masks(len(folder.moves), random) for folder in folders]
-    kinds = [_left(file) for file in files]
+    kinds = [_left(file, random) for file in files]
     numbers = [node.number for node in (*folders, *files)]
 
     def as_cut(chosen: tuple[int | bytes, ...]) -> Cut:
@@ -82,11 +85,23 @@ def _masks(count: int, random: Random) -> list[int]:
     return [0, *(random.randrange(full) for _ in range(_SAMPLED_SUBSETS - 2)), full]
 
 
-def _left(file: File) -> list[bytes]:
+def _left(file: File, random: Random) -> list[bytes]:
     """Give what may be left of a file, nothing of the new first and all of it last."""
     zeros = file.saved + bytes(max(0, len(file.data) - len(file.saved)))
-    found = [file.saved, _half(file), zeros, file.data]
+    scattered = [_scattered(file, random) for _ in range(_SCATTERED)]
+    found = [file.saved, _half(file), zeros, *scattered, file.data]
     return list(dict.fromkeys(found)) if len(set(found)) > 1 else [file.saved]
+
+
+def _scattered(file: File, random: Random) -> bytes:
+    """Let some of the sectors happen that were written over; behind them nothing, zeros or all."""
+    old, new = file.saved, file.data
+    if len(new) < len(old):
+        return new
+    sectors = range(0, len(old), _SECTOR)
+    mixed = b"".join(random.choice((old, new))[at : at + _SECTOR] for at in sectors)[: len(old)]
+    behind = new[len(old) :]
+    return mixed + random.choice((b"", bytes(len(behind)), behind))
 
 
 def _half(file: File) -> bytes:

@@ -19,6 +19,7 @@ from holdfast_storage.core.errors import Unavailable, Unknown, Unreadable
 from holdfast_storage.core.fold import Fold
 from holdfast_storage.core.records import Entry, Place, Record, decode_line
 from holdfast_storage.core.seal import is_sealed
+from holdfast_storage.engines.folder.lines import BLANKS
 from holdfast_storage.results import Brief
 
 
@@ -99,7 +100,7 @@ def _torn_tails(world: World) -> set[bytes]:
     found: set[bytes] = set()
     for name, file in journal.entries.items():
         if isinstance(file, File) and name.endswith(".jsonl"):
-            tail = file.data.rpartition(b"\n")[2]
+            tail = file.data.rpartition(b"\n")[2].rstrip(BLANKS)
             if tail and not isinstance(decode_line(tail, Place(1, 1, len(tail))), Record):
                 found.add(tail)
     return found

@@ -24,6 +24,7 @@ from typing import Any
 from unittest.mock import patch
 
 from tests.torture import acknowledged
+from tests.torture.agent import opened
 from tests.torture.forking import Forked, Say, done
 from tests.torture.harness import Row, main
 
@@ -175,7 +176,7 @@ class Doing:
             say("ready")
             os.kill(os.getpid(), signal.SIGSTOP)
         with patch.object(Workers, "put", _at_once), patch.object(asyncio, "to_thread", _here):
-            async with Workspace.open(self.root, by="agent") as workspace:
+            async with opened(self.root, "agent", room_after_writes=0) as workspace:
                 await self.act(workspace, workspace.caller("agent"))
                 say("answered")
 

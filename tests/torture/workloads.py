@@ -211,6 +211,21 @@ class Agent:
         self._remember_state()
         self.ledger.result((self._run, step), marked.result)
 
+    def mark_many(self) -> None:
+        """Mark steps of several callers that ask at once."""
+        steps = [f"{self.name}-{self._next()}" for _ in range(4)]
+        callers = [self.workspace.caller(step) for step in steps]
+        for caller in callers:
+            run(caller.load(TASK))
+        calls = [
+            caller.mark(TASK, step, {"of": step, "note": step * 40})
+            for caller, step in zip(callers, steps, strict=True)
+        ]
+        marked = self.engine.together(TASK, calls)
+        self._remember_state()
+        for step, each in zip(steps, marked, strict=True):
+            self.ledger.result((self._run, step), each.result)
+
     def begin(self) -> None:
         """Begin a step, and never say how it ended."""
         self._begin(f"{self.name}-begun-{self._next()}")
@@ -399,12 +414,17 @@ class Story:
     person: tuple[str, ...] = ()
     kills: tuple[int, ...] = ()
     segment_bytes: int = 4 << 20
+    room_after_writes: int = 8
 
     @property
     def limits(self) -> Limits:
         """Sizes for it."""
         # Those who only wait for time to pass must not make those who wait for a lock give up.
-        return Limits(segment_bytes=self.segment_bytes, lock_wait_seconds=1e9)
+        return Limits(
+            segment_bytes=self.segment_bytes,
+            room_after_writes=self.room_after_writes,
+            lock_wait_seconds=1e9,
+        )
 
     def begin(self, world: World) -> None:
         """Let happen what happened before."""
@@ -429,12 +449,12 @@ class Story:
 
 
 ALONE = (
-    *("save", "save_pages", "append", "mark", "begin", "begin_and_mark", "render", "prune"),
-    *("restore", "rewind", "finish", "fork"),
+    *("save", "save_pages", "append", "mark", "mark_many", "begin", "begin_and_mark", "render"),
+    *("prune", "restore", "rewind", "finish", "fork"),
 )
 _TOGETHER = (
-    *("save", "save_pages", "append", "mark", "mark_shared", "begin_shared", "begin_and_mark"),
-    *("render", "render", "load", "prune"),
+    *("save", "save_pages", "append", "mark", "mark_many", "mark_shared", "begin_shared"),
+    *("begin_and_mark", "render", "render", "load", "prune"),
 )
 _PERSON = ("edit", "edit", "edit_in_place")
 
@@ -442,10 +462,16 @@ _PERSON = ("edit", "edit", "edit_in_place")
 def short_stories() -> list[Story]:
     """Give every story of one or two operations of one agent, after a little work."""
     before = ("save", "mark", "render")
-    singles = [Story(agents=((*before, one),)) for one in ALONE]
+    singles = [
+        Story(agents=((*before, one),), room_after_writes=room) for one in ALONE for room in (8, 0)
+    ]
     pairs = [
-        Story(agents=((*before, "save", one, other, "render"),), segment_bytes=700)
-        for one, other in product(ALONE, repeat=2)
+        Story(
+            agents=((*before, "save", one, other, "render"),),
+            segment_bytes=700,
+            room_after_writes=number % 2,
+        )
+        for number, (one, other) in enumerate(product(ALONE, repeat=2))
     ]
     return [*singles, *pairs]
 
@@ -471,4 +497,5 @@ def random_story(random: Random) -> Story:
         person=person,
         kills=tuple(random.choice((0, 0, random.randint(1, 60))) for _ in range(count)),
         segment_bytes=random.choice((4 << 20, 2000, 600)),
+        room_after_writes=random.choice((0, 1, 8)),
     )

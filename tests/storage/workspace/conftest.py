@@ -134,9 +134,10 @@ class FolderPlace(Place):
         }
 
     def lines(self, task: str = TASK) -> list[bytes]:
-        """Give all lines of the journal, oldest first."""
+        """Give all lines of the journal, oldest first, without the room behind the last one."""
         segments = sorted((self.folder(task) / "journal").glob("*.jsonl"))
-        return [line for each in segments for line in each.read_bytes().splitlines(keepends=True)]
+        raw = b"".join(each.read_bytes().rstrip(b" ") for each in segments)
+        return raw.splitlines(keepends=True)
 
     async def view(self, task: str = TASK) -> bytes:
         return (self.folder(task) / "state.json").read_bytes()

@@ -50,6 +50,10 @@ class CountingDisk(Disk):
         self.unflushed.add(self._name(fd))
         return super().write(fd, raw)
 
+    def pwrite(self, fd: int, raw: bytes, offset: int) -> int:
+        self.unflushed.add(self._name(fd))
+        return super().pwrite(fd, raw, offset)
+
     def flush_data(self, fd: int) -> None:
         super().flush_data(fd)
         self.unflushed.discard(self._name(fd))

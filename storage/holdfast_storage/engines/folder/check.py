@@ -21,6 +21,7 @@ from holdfast_storage.engines.folder.files import (
 )
 from holdfast_storage.engines.folder.kept import Kept
 from holdfast_storage.engines.folder.limits import ABANDONED_SECONDS
+from holdfast_storage.engines.folder.lines import BLANKS
 from holdfast_storage.engines.folder.lock import GATE, LOCK
 
 if TYPE_CHECKING:
@@ -210,7 +211,7 @@ class _TaskCheck:
             yield from self._lines(raw, file, number)
 
     def _lines(self, raw: bytes, file: str, number: int) -> Iterator[Finding]:
-        *whole, tail = raw.split(b"\n")
+        *whole, tail = raw.rstrip(BLANKS).split(b"\n")
         is_leading = True
         for line, text in enumerate(whole, start=1):
             entry = decode_line(text, Place(number, 0 if line == 1 else 1, len(text)))

@@ -22,6 +22,7 @@ import time
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
+from struct import Struct
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from holdfast_storage.core.errors import Damaged, UnsafeFile
@@ -46,6 +47,13 @@ _IS_MACOS = sys.platform == "darwin"
 _F_FULLFSYNC = 51
 _IS_LINUX = sys.platform == "linux"
 _SYNC_FILE_RANGE_WRITE = 2
+
+Identity = tuple[int, int, int]  # inode, device, size
+# Of struct statx: stx_ino, stx_size, stx_dev_major, stx_dev_minor.
+_STATX = Struct("=32xQQ88xII")
+_Statx = ctypes.c_char * 256
+_AT_FDCWD, _AT_SYMLINK_NOFOLLOW = -100, 0x100
+_INODE_AND_SIZE = 0x100 | 0x200  # STATX_INO | STATX_SIZE
 
 # These say "not on this system or this kind of disk", where others say what went wrong.
 _UNSUPPORTED = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EPERM})
@@ -134,6 +142,22 @@ class Disk:
     def stat(self, name: str, *, at: int | None) -> os.stat_result:
         """Look at a name, never through a link."""
         return os.stat(name, dir_fd=at, follow_symlinks=False)
+
+    def identity(self, path: str) -> Identity:
+        """Say which file has a whole path, and its size, without asking for its times.
+
+        Since Linux 6.13 whoever asks for those makes the next write note a new one, and the flush after
+        it write the inode, too: that takes half as long again as the bytes alone.
+        """
+        if (statx := _statx()) is None:
+            found = self.stat(path, at=None)
+            return found.st_ino, found.st_dev, found.st_size
+        raw = _Statx()
+        if statx(_AT_FDCWD, os.fsencode(path), _AT_SYMLINK_NOFOLLOW, _INODE_AND_SIZE, raw):
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), path)
+        inode, size, major, minor = _STATX.unpack_from(raw)
+        return inode, os.makedev(major, minor), size
 
     def listdir(self, fd: int) -> list[str]:
         """Name what lies in a folder."""
@@ -309,6 +333,17 @@ def _sync_file_range() -> Any:
     function: Any = getattr(ctypes.CDLL(None, use_errno=True), "sync_file_range", None)
     if function is not None:
         function.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
+    return function
+
+
+@functools.cache
+def _statx() -> Any:
+    function: Any = getattr(ctypes.CDLL(None, use_errno=True), "statx", None) if _IS_LINUX else None
+    if function is not None:
+        function.argtypes = (
+            *(ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_uint),
+            ctypes.c_void_p,
+        )
     return function
 
 
@@ -527,6 +562,12 @@ def new_file(disk: Disk, name: str, *, at: int, mode: int = FILE_MODE, flags: in
 def write_all(disk: Disk, fd: int, raw: bytes) -> None:
     """Write all of it, or raise OSError: a full disk shows as a short write first."""
     if disk.write(fd, raw) != len(raw):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def write_at(disk: Disk, fd: int, raw: bytes, offset: int, room: bytes = b"") -> None:
+    """Write all of it at a place, or raise OSError likewise; room behind it, as far as there is space."""
+    if disk.pwrite(fd, raw + room, offset) < len(raw):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 

@@ -21,7 +21,7 @@ from holdfast_storage.engines.folder.files import (
     reading,
     write_all,
 )
-from holdfast_storage.engines.folder.lines import lines_of
+from holdfast_storage.engines.folder.lines import ROOM, lines_of
 from holdfast_storage.engines.folder.names import (
     HEAD,
     JOURNAL,
@@ -132,12 +132,23 @@ def _noted(disk: Disk, tasks: int, name: str) -> Head | None:
 def _ends_at(disk: Disk, tasks: int, name: str, segment: int, size: int) -> bool:
     journal = f"{name}/{JOURNAL}"
     try:
-        if disk.stat(f"{journal}/{segment_name(segment)}", at=tasks).st_size != size:
+        newest = f"{journal}/{segment_name(segment)}"
+        there = disk.stat(newest, at=tasks).st_size
+        if there < size or (there > size and not _is_room(disk, tasks, newest, size)):
             return False
         disk.stat(f"{journal}/{segment_name(segment + 1)}", at=tasks)
     except FileNotFoundError as error:
         return error.filename is None or segment_name(segment + 1) in str(error.filename)
     return False
+
+
+def _is_room(disk: Disk, tasks: int, segment: str, size: int) -> bool:
+    """Say whether somebody who is at work made room there, and wrote nothing to it yet."""
+    fd = disk.open(segment, READ, at=tasks)
+    try:
+        return disk.pread(fd, 1, size) == ROOM
+    finally:
+        disk.close(fd)
 
 
 def _looked_up(disk: Disk, tasks: int, name: str) -> Head | None:

@@ -12,7 +12,7 @@ from holdfast_storage.core.errors import JournalReplaced, NotSaved
 from holdfast_storage.core.records import Place, Record
 from holdfast_storage.engines.folder import lines, tail
 from holdfast_storage.engines.folder.drafting import Chunk, Drafting
-from holdfast_storage.engines.folder.files import APPEND, UPDATE, open_file, write_all
+from holdfast_storage.engines.folder.files import UPDATE, open_file, write_at
 from holdfast_storage.engines.folder.names import segment_name
 from holdfast_storage.engines.folder.progress import COMPARED, Extent, Progress, Reached
 
@@ -21,12 +21,17 @@ if TYPE_CHECKING:
 
     from holdfast_storage.engines.folder.files import Disk
     from holdfast_storage.engines.folder.found import Stamp
+    from holdfast_storage.engines.folder.limits import Limits
     from holdfast_storage.engines.folder.lines import Numbered
     from holdfast_storage.engines.folder.lock import Note, TaskLock
     from holdfast_storage.engines.folder.segments import Segments
 
+# What may come behind the last line.
+_NOTHING = (b"", lines.ROOM)
 # So much of what others wrote is read in one go.
 _AT_ONCE = 1 << 16
+# Room is made for so many more of the same length: it is written, too.
+_USES = 16
 
 
 class Journal:
@@ -40,12 +45,12 @@ class Journal:
         segments: Segments,
         *,
         boot: str,
-        segment_bytes: int,
+        limits: Limits,
         quarantine: Callable[[str, bytes], object],
         flush_parents: Callable[[], None],
     ) -> None:
         self._disk, self._task, self._lock, self._segments = disk, task, lock, segments
-        self._boot, self._segment_bytes = boot, segment_bytes
+        self._boot, self._limits = boot, limits
         self._quarantine, self._flush_parents = quarantine, flush_parents
         self.reached: Reached | None = None
         # What we came to, under the lock, all of it durable; and the segment as it was then.
@@ -55,6 +60,8 @@ class Journal:
         self._distrusted = 0
         # Segments that were cut off after a failed flush, and not flushed since.
         self._taken_back: set[int] = set()
+        # How often we wrote to the newest segment.
+        self._writes = 0
 
     @property
     def seq(self) -> int:
@@ -72,7 +79,11 @@ class Journal:
         reached = self.reached
         if reached:
             length = self._noted_length(reached)
-            if length is not None and self._ends_as(self._segments.fd, reached):
+            if (
+                length is not None
+                and self._ends_as(self._segments.fd, reached)
+                and self._is_end(length)
+            ):
                 return Extent(reached.segment, length, reached.inode)
         try:
             self._segments.reach_anew_if_replaced()
@@ -90,7 +101,7 @@ class Journal:
         if (
             reached is None
             or self._noted_length(reached) != reached.offset
-            or not self._ends_as(self._segments.fd, reached)
+            or not self._ends_at(reached)
         ):
             return False
         self._certain = reached, self._segments.seen
@@ -105,7 +116,12 @@ class Journal:
         if self._certain is None or self.is_distrusted:
             return False
         reached, seen = self._certain
-        return reached is self.reached and self._segments.is_last(reached.segment, seen)
+        if reached is not self.reached:
+            return False
+        if self._segments.size <= reached.offset:
+            return self._segments.is_last(reached.segment, seen)
+        # What is written over room makes the file no larger, and its time may have been the same tick.
+        return self._segments.is_open_last() and self._ends_at(reached)
 
     def _noted_length(self, reached: Reached) -> int | None:
         """Give how long the journal is, if all that was done since is to append and to flush.
@@ -116,8 +132,19 @@ class Journal:
         note = self._lock.note()
         if note is None or note[0] != reached.segment or note[1] < reached.offset:
             return None
-        is_all = self._segments.is_untouched(reached.segment, reached.inode, note[1])
-        return note[1] if is_all else None
+        is_there = self._segments.is_untouched(reached.segment, reached.inode, note[1])
+        return note[1] if is_there else None
+
+    def _ends_at(self, reached: Reached) -> bool:
+        """Say with one call that what was read is still there, and that nothing follows it."""
+        start = reached.offset - len(reached.ending)
+        raw = self._disk.pread(self._segments.fd, len(reached.ending) + 1, start)
+        return raw == reached.ending or raw == reached.ending + lines.ROOM
+
+    def _is_end(self, length: int) -> bool:
+        """Say whether the lines end there: with the file, or with room."""
+        before = self._segments.fd, min(length, 1) + 1, max(length - 1, 0)
+        return self._disk.pread(*before).removeprefix(b"\n") in _NOTHING
 
     def _ends_as(self, fd: int, reached: Reached) -> bool:
         size = len(reached.ending)
@@ -127,27 +154,31 @@ class Journal:
         number = self._segments.newest(self.reached.segment if self.reached else 0)
         if number == 0:
             return None
-        length = self._segments.hold(number)
+        size = self._segments.hold(number)
         note = self._lock.note()
-        if note == (number, length):
-            return Extent(number, length, self._segments.inode)
+        if note and note[0] == number and self._segments.ends_with_room(note[1], size):
+            return Extent(number, note[1], self._segments.inode)
         fd = self._segments.fd
         try:
             self._mend_closed(note, number)
-            length = tail.mended(self._disk, fd, number, length, self._quarantine)
+            length = self._mended(note, fd, number, size)
         except OSError:
             if not is_only_reading:
                 raise
-            length = tail.start_of_tail(self._disk, fd, length)
+            length = tail.start_of_tail(self._disk, fd, size)
+        self._segments.hold(number)
         return self._flush_unnoted(note, Extent(number, length, self._segments.inode))
+
+    def _mended(self, note: Note | None, fd: int, number: int, size: int) -> int:
+        flushed = note[1] if note and note[0] == number else None
+        return tail.mended(self._disk, fd, number, size, self._quarantine, flushed=flushed)
 
     def _mend_closed(self, note: Note | None, newest: int) -> None:
         """Mend those before the newest: after a failed flush one is left as it is for the next."""
         for number in self._unnoted(note, newest):
-            fd = open_file(self._disk, segment_name(number), APPEND, at=self._segments.folder)
+            fd = open_file(self._disk, segment_name(number), UPDATE, at=self._segments.folder)
             try:
-                length = self._disk.fstat(fd).st_size
-                tail.mended(self._disk, fd, number, length, self._quarantine)
+                self._mended(note, fd, number, self._disk.fstat(fd).st_size)
             finally:
                 self._disk.close(fd)
 
@@ -167,7 +198,7 @@ class Journal:
     def _replaced(self) -> JournalReplaced:
         self.reached = self._certain = None
         self._segments.forget()
-        self._booted_in = 0
+        self._booted_in = self._writes = 0
         self._taken_back.clear()
         return JournalReplaced(self._task)
 
@@ -196,14 +227,8 @@ class Journal:
         start = note[1] if note is not None and is_noted else 0
         # Where nothing may be written, nothing was; then the flush says what it can.
         with suppress(OSError):
-            fd = open_file(
-                self._disk, segment_name(extent.segment), UPDATE, at=self._segments.folder
-            )
-            try:
-                raw = self._disk.pread(fd, extent.length - start, start)
-                self._disk.pwrite(fd, raw, start)
-            finally:
-                self._disk.close(fd)
+            raw = self._disk.pread(self._segments.fd, extent.length - start, start)
+            self._disk.pwrite(self._segments.fd, raw, start)
 
     def _flush_closed(self, note: Note | None, extent: Extent) -> None:
         for number in self._unnoted(note, extent.segment):
@@ -261,17 +286,18 @@ class Journal:
         length = self._noted_length(reached)
         if length is None or length - reached.offset > _AT_ONCE:
             return None
-        # In one go: what must still be there, and what came after it.
-        start = reached.offset - len(reached.ending)
-        raw = self._disk.pread(self._segments.fd, length - start, start)
-        if len(raw) != length - start or not raw.startswith(reached.ending):
+        # In one go: what must still be there, what came after it, and that nothing came after that.
+        known = len(reached.ending)
+        size = known + length - reached.offset
+        raw = self._disk.pread(self._segments.fd, size + 1, reached.offset - known)
+        if len(raw) < size or raw[size:] not in _NOTHING or not raw.startswith(reached.ending):
             return None
-        if length == reached.offset:
+        if size == known:
             return []
-        if not raw.endswith(b"\n"):
+        if raw[size - 1 : size] != b"\n":
             return None
         progress = Progress(self._task, reached)
-        fresh = progress.on(raw[len(reached.ending) :])
+        fresh = progress.on(raw[known:size])
         self.reached = progress.reached
         return fresh
 
@@ -306,7 +332,7 @@ class Journal:
             self.reached or Reached(),
             boot=self._boot,
             booted_in=self._booted_in,
-            segment_bytes=self._segment_bytes,
+            segment_bytes=self._limits.segment_bytes,
             avoid=self._distrusted,
         )
 
@@ -333,16 +359,58 @@ class Journal:
 
     def _append(self, chunk: Chunk) -> None:
         if chunk.is_new:
+            self.give_room_back()
             self._begin_segment(chunk.segment)
+        self._writes += 1
+        raw = b"".join(chunk.raw)
+        room = self._room(chunk.offset + len(raw), len(raw))
         try:
-            write_all(self._disk, self._segments.fd, b"".join(chunk.raw))
+            write_at(self._disk, self._segments.fd, raw, chunk.offset, room)
         except OSError:
             # A full disk takes part of it first; what is there is not to be believed.
             with suppress(OSError):
-                self._disk.truncate(self._segments.fd, chunk.offset)
+                self._segments.cut(chunk.offset)
             raise
+        end = chunk.offset + len(raw) + len(room)
+        self._segments.size = max(self._segments.size, end)
+
+    def _room(self, end: int, length: int) -> bytes:
+        """Give the room to be made behind a write: none if it stays within what is there.
+
+        To flush what is written over bytes that are there already takes 0.7 of what it takes to flush a
+        file that grew, and 0.3 where the disk has a journal of its own: only the bytes have to go there.
+        """
+        limits = self._limits
+        is_for_many = _USES * length <= limits.room_bytes
+        is_worth_it = is_for_many and self._writes > limits.room_after_writes
+        if end <= self._segments.size or not is_worth_it:
+            return b""
+        try:
+            # Whoever mends what a power cut left of writes over room has to know where they began.
+            self._lock.keep_note()
+        except OSError:
+            return b""
+        return lines.ROOM * limits.room_bytes
+
+    @property
+    def has_room(self) -> bool:
+        """Say whether we made room that is perhaps not all used."""
+        reached = self.reached
+        return self._writes > 0 and reached is not None and self._segments.size > reached.offset
+
+    def give_room_back(self) -> None:
+        """Cut the newest segment off where its lines end, if nothing else lies there; under the lock."""
+        reached = self.reached
+        if reached is None or not self.has_room or self.is_distrusted:
+            return
+        # Whoever reads it passes over room, should it stay.
+        with suppress(OSError):
+            length = self._noted_length(reached)
+            if length is not None and self._segments.ends_with_room(length, self._segments.size):
+                self._segments.cut(length)
 
     def _begin_segment(self, number: int) -> None:
+        self._writes = 0
         # First of all, so that others know without looking that there may be one more.
         self._lock.withdraw_note()
         self._segments.begin(number)
@@ -402,7 +470,7 @@ class Journal:
         self._begin_segment(number)
         self._distrusted = number
         try:
-            write_all(self._disk, self._segments.fd, b"".join(moved.raw))
+            write_at(self._disk, self._segments.fd, b"".join(moved.raw), 0)
             self._disk.flush(self._segments.fd)
             self._disk.flush(self._segments.folder)
             if failed.is_new:
@@ -417,7 +485,7 @@ class Journal:
         """Leave no record behind that was not flushed, as far as the disk still does anything."""
         self._taken_back.add(number)
         with suppress(OSError):
-            fd = open_file(self._disk, segment_name(number), APPEND, at=self._segments.folder)
+            fd = open_file(self._disk, segment_name(number), UPDATE, at=self._segments.folder)
             try:
                 self._disk.truncate(fd, offset)
             finally:
@@ -440,6 +508,7 @@ class Journal:
         reached = self.reached
         if reached is None or reached.offset == 0:
             return
+        self.give_room_back()
         self._begin_segment(reached.segment + 1)
         self._disk.flush(self._segments.fd)
         self._disk.flush(self._segments.folder)

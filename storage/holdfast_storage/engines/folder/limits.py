@@ -13,6 +13,9 @@ class Limits:
 
     lock_wait_seconds: float = 5.0
     segment_bytes: int = 4 << 20
+    # So much room is made behind the last line, by who has written to a segment so often.
+    room_bytes: int = 32 << 10
+    room_after_writes: int = 8
     # A person's file is read when it has held still.
     settle_pause_seconds: float = 0.05
     settled_after_seconds: float = 2.0

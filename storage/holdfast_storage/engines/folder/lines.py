@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 Numbered = tuple[int, Entry]
 
 _BLOCK = 1 << 18
+# What room behind the last line is made of. No line begins or ends with it, and none holds zeros.
+ROOM = b" "
+# After a power cut zeros may be in the place of what was made longer and not written.
+BLANKS = ROOM + b"\0"
 # A damaged line may show any number where its seq was. One this far off was not written by us.
 _FURTHEST = 1_000_000
 
@@ -55,7 +59,8 @@ def as_draft(record: Record) -> Draft:
 def lines_of(disk: Disk, fd: int, start: int, end: int) -> Iterator[list[tuple[int, bytes]]]:
     """Give the lines between two offsets with theirs, in portions.
 
-    What follows the last newline counts as a line: whoever ends before it has mended the tail.
+    What follows the last newline counts as a line unless it is blank: whoever ends before it has mended
+    the tail.
     """
     pieces: list[bytes] = []
     offset = position = start
@@ -74,7 +79,7 @@ def lines_of(disk: Disk, fd: int, start: int, end: int) -> Iterator[list[tuple[i
             offset += len(line) + 1
         pieces = [rest]
         yield portion
-    if tail := b"".join(pieces):
+    if tail := b"".join(pieces).rstrip(BLANKS):
         yield [(offset, tail)]
 
 

@@ -93,6 +93,11 @@ class TaskLock:
             return new_file(self._disk, name, at=folder)
         return open_file(self._disk, name, UPDATE, at=folder)
 
+    @property
+    def is_open(self) -> bool:
+        """Say whether its files are open."""
+        return self._lock >= 0
+
     def close(self) -> None:
         """Let go of the files."""
         for fd in (self._gate, self._lock):
@@ -132,12 +137,12 @@ class TaskLock:
 
     def _is_in_place(self, path: str) -> bool:
         try:
-            there = self._disk.stat(path, at=None)
+            inode, device, _ = self._disk.identity(path)
         except OSError as error:
             if error.errno not in (errno.ENOENT, errno.ENOTDIR):
                 raise
             return False
-        return (there.st_ino, there.st_dev) == self._identity
+        return (inode, device) == self._identity
 
     # --- the note -----------------------------------------------------------------------------
 
@@ -156,6 +161,10 @@ class TaskLock:
             self._disk.pwrite(self._lock, raw, 0)
         except OSError:
             return
+
+    def keep_note(self) -> None:
+        """See that a power cut leaves this note, or a later one."""
+        self._disk.flush_data(self._lock)
 
     def withdraw_note(self) -> None:
         """Note that everybody must look for themselves; if that fails, nothing may be changed."""

@@ -77,7 +77,9 @@ class Rewriting:
         return found
 
     def _segment(self, number: int) -> bytes:
-        return read_file(self._disk, segment_name(number), at=self._task.segments.folder)
+        raw = read_file(self._disk, segment_name(number), at=self._task.segments.folder)
+        # A closed one has no room behind its lines, unless it could not be given back.
+        return raw.rstrip(lines.BLANKS)
 
     def _lines(self, number: int, raw: bytes) -> list[tuple[bytes, Record | DamagedLine]]:
         entries: list[tuple[bytes, Record | DamagedLine]] = []

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from holdfast_storage.core.records import Place, Record
 from holdfast_storage.engines.folder import lines
 from holdfast_storage.engines.folder.files import (
-    APPEND,
     READ,
+    UPDATE,
     make_folder,
     new_file,
     open_at_least_to_read,
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from holdfast_storage.engines.folder.found import Stamp
 
 _FIRSTS_KEPT = 64
+# More of it nobody makes.
+_MOST_ROOM = 1 << 20
 
 
 class Segments:
@@ -42,6 +44,8 @@ class Segments:
         self._firsts: dict[int, Record] = {}
         # How the newest one was when it was last looked at by its path.
         self.seen: Stamp = NO_FILE
+        # How large it was when anybody looked, or we changed that: the lines, and the room behind them.
+        self.size = 0
 
     # --- open and close -----------------------------------------------------------------------
 
@@ -101,41 +105,68 @@ class Segments:
         return True
 
     def is_untouched(self, number: int, inode: int, length: int) -> bool:
-        """Say whether the segment we have open is the one at its path, and of that length."""
+        """Say whether the segment we have open is the one at its path, and at least of that length."""
         if (number, inode) != (self.number, self.inode) or self.fd < 0:
             return False
+        before = self.size
         try:
-            there = self._disk.stat(self._newest_path, at=None)
+            if before > length:
+                # It is about to be written over, and its time says nothing.
+                found, _, self.size = self._disk.identity(self._newest_path)
+            else:
+                there = self._disk.stat(self._newest_path, at=None)
+                found, self.size, self.seen = there.st_ino, there.st_size, stamp_of(there)
         except OSError:
             return False
-        self.seen = stamp_of(there)
-        return there.st_ino == inode and there.st_size == length
+        # Whoever makes more room lets it be seen; whatever else made it larger, too.
+        return found == inode and (
+            self.size in (length, before) or self.ends_with_room(length, self.size)
+        )
+
+    def ends_with_room(self, length: int, size: int) -> bool:
+        """Say whether a line ends at this length and nothing but room follows it up to the size."""
+        if not 0 <= size - length <= _MOST_ROOM:
+            return False
+        start = max(0, length - 1)
+        raw = self._disk.pread(self.fd, size - start, start)
+        line_end, room = raw[: length - start], raw[length - start :]
+        return line_end in (b"", b"\n") and not room.strip(lines.ROOM)
 
     def is_last(self, number: int, seen: Stamp) -> bool:
         """Say, of a segment that need not be open, whether nobody has touched it and none follows it."""
         try:
             there = self._disk.stat(f"{self._path}/{segment_name(number)}", at=None)
+            return stamp_of(there) == seen and not self._is_followed(number)
         except OSError:
             return False
-        if stamp_of(there) != seen:
+
+    def is_open_last(self) -> bool:
+        """Say of the one we have open that it is in its place and none follows it."""
+        if self.fd < 0:
             return False
+        try:
+            found, _, size = self._disk.identity(self._newest_path)
+            return (found, size) == (self.inode, self.size) and not self._is_followed(self.number)
+        except OSError:
+            return False
+
+    def _is_followed(self, number: int) -> bool:
         try:
             self._disk.stat(f"{self._path}/{segment_name(number + 1)}", at=None)
         except FileNotFoundError:
-            return True
-        except OSError:
             return False
-        return False
+        return True
 
     # --- the newest one -----------------------------------------------------------------------
 
     def hold(self, number: int) -> int:
-        """Have the newest segment open for appending; answers its length."""
+        """Have the newest segment open for writing; answers its size."""
         if self.fd < 0 or self.number != number or not self._is_in_place():
             self._set_aside(number)
-            fd = open_at_least_to_read(self._disk, segment_name(number), APPEND, at=self.folder)
+            fd = open_at_least_to_read(self._disk, segment_name(number), UPDATE, at=self.folder)
             self._know(fd, number)
-        return self._disk.fstat(self.fd).st_size
+        self.size = self._disk.fstat(self.fd).st_size
+        return self.size
 
     def hold_again(self, number: int) -> bool:
         """Have a segment open that was the newest; whether it still is the one is for others to see."""
@@ -167,12 +198,18 @@ class Segments:
 
     def begin(self, number: int) -> None:
         """Make a new segment; the caller flushes it and the folder."""
-        fd = new_file(self._disk, segment_name(number), at=self.folder, flags=APPEND)
+        fd = new_file(self._disk, segment_name(number), at=self.folder)
         self.let_pass()
         if self.fd >= 0:
             self._disk.close(self.fd)
             self.fd = -1
         self._know(fd, number)
+        self.size = 0
+
+    def cut(self, length: int) -> None:
+        """Take away what lies behind this."""
+        self._disk.truncate(self.fd, length)
+        self.size = length
 
     def _know(self, fd: int, number: int) -> None:
         try:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast_storage.core.records import Place, Record, decode_line
-from holdfast_storage.engines.folder.files import write_all
+from holdfast_storage.engines.folder.files import write_at
+from holdfast_storage.engines.folder.lines import BLANKS, lines_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -13,21 +14,38 @@ if TYPE_CHECKING:
     from holdfast_storage.engines.folder.files import Disk
 
 _BLOCK = 1 << 16
+# A disk writes so much at once or not at all; what is larger, in any order.
+_SECTOR = 512
 
 
 def mended(
-    disk: Disk, fd: int, number: int, length: int, quarantine: Callable[[str, bytes], object]
+    disk: Disk,
+    fd: int,
+    number: int,
+    length: int,
+    quarantine: Callable[[str, bytes], object],
+    *,
+    flushed: int | None,
 ) -> int:
-    """See that a segment ends with a whole line; answers its length then. Under the lock."""
-    start = start_of_tail(disk, fd, length)
-    if start == length:
-        return length
-    tail = disk.pread(fd, length - start, start)
-    if isinstance(decode_line(tail, Place(number, start, len(tail))), Record):
-        # Only its newline was cut off.
-        write_all(disk, fd, b"\n")
-        return length + 1
-    quarantine(f"{number:06d}-{start}-torn.txt", tail)
+    """See that a segment ends with a whole line, and perhaps room; answers where the line ends.
+
+    Under the lock. Up to `flushed` all is known to be durable, and so to be whole: what is wrong there is
+    damage. If that is not known, nothing was ever written over room.
+    """
+    if flushed is None:
+        flushed = _start_of_last_line(disk, fd, length)
+    start = _start_of_torn(disk, fd, flushed, length)
+    if start is None:
+        start = start_of_tail(disk, fd, length)
+        tail = disk.pread(fd, length - start, start).rstrip(BLANKS)
+        if not tail:
+            return start
+        if isinstance(decode_line(tail, Place(number, start, len(tail))), Record):
+            # Only its newline was cut off.
+            write_at(disk, fd, b"\n", start + len(tail))
+            return start + len(tail) + 1
+    torn = _without_room(disk.pread(fd, length - start, start))
+    quarantine(f"{number:06d}-{start}-torn.txt", torn)
     disk.truncate(fd, start)
     return start
 
@@ -42,3 +60,33 @@ def start_of_tail(disk: Disk, fd: int, length: int) -> int:
             return end - size + found + 1
         end -= size
     return 0
+
+
+def _start_of_last_line(disk: Disk, fd: int, length: int) -> int:
+    return start_of_tail(disk, fd, max(start_of_tail(disk, fd, length) - 1, 0))
+
+
+def is_torn(line: bytes, offset: int) -> bool:
+    """Say whether a sector of a line at this offset is blank: the power was cut before it was written.
+
+    What is written over room may come to lie there in any order, and so end with its newline and yet not
+    be there. Nothing that follows was acknowledged: it is of the same write.
+    """
+    starts = range(-(offset % _SECTOR), len(line), _SECTOR)
+    parts = (line[max(0, start) : start + _SECTOR] for start in starts)
+    return any(not part.strip(BLANKS) for part in parts)
+
+
+def _without_room(torn: bytes) -> bytes:
+    """Leave out the room behind a line, and none of what may be its own blanks."""
+    line = torn.rstrip(BLANKS)
+    return line if len(torn) - len(line) >= _SECTOR else torn
+
+
+def _start_of_torn(disk: Disk, fd: int, flushed: int, length: int) -> int | None:
+    for portion in lines_of(disk, fd, flushed, length):
+        for offset, raw in portion:
+            is_whole = isinstance(decode_line(raw, Place(0, offset, len(raw))), Record)
+            if not is_whole and is_torn(raw, offset):
+                return offset
+    return None

@@ -88,7 +88,7 @@ class TaskFolder:
             self._lock,
             self.segments,
             boot=boot,
-            segment_bytes=limits.segment_bytes,
+            limits=limits,
             quarantine=lambda name, raw: weak.keep_in_quarantine(name, raw),
             flush_parents=lambda: weak.flush_parents(),
         )
@@ -107,6 +107,7 @@ class TaskFolder:
     def close(self) -> None:
         """Let go of descriptors; what was read stays remembered."""
         with self._lock.one_thread():
+            self._leave_tidy()
             self._close()
 
     @property
@@ -130,10 +131,22 @@ class TaskFolder:
         if not self._lock.enter_if_free():
             return False
         try:
+            self._leave_tidy()
             self._close()
         finally:
             self._lock.leave()
         return True
+
+    def _leave_tidy(self) -> None:
+        """Leave a journal that is as long as its lines are, unless others are at work on it just now."""
+        if not (self.journal.has_room and self._lock.is_open):
+            return
+        with suppress(OSError):
+            if self._lock.take_if_free(self._lock_path):
+                try:
+                    self.journal.give_room_back()
+                finally:
+                    self._lock.release()
 
     def _close(self) -> None:
         self.segments.close()
@@ -281,7 +294,8 @@ class TaskFolder:
     def answer_at_once(self, operation: Operation) -> list[Exception | None]:
         """Answer what only asks without the lock, if nothing was written since we last held it.
 
-        Then what the asker remembers is all there is, and durable. Needs no descriptor.
+        Then what the asker remembers is all there is, and durable. Needs no descriptor, unless the
+        journal has room behind its lines.
         """
         if self._is_replaced or not self._lock.enter_if_free():
             return []

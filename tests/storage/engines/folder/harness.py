@@ -102,6 +102,11 @@ def ids(folder: TaskFolder) -> list[str]:
     return [entry.id for entry in entries(folder) if isinstance(entry, Record)]
 
 
+def is_line(raw: bytes) -> bool:
+    """Tell what is written to a journal from what is noted in a lock."""
+    return raw.startswith(b'{"seq":')
+
+
 def segment(root: Path, number: int = 1, task: str = TASK) -> Path:
     """Give the file of a segment."""
     return root / "tasks" / task / "journal" / f"{number:06d}.jsonl"
@@ -161,13 +166,20 @@ class FullDisk(Disk):
         self.room: int | None = None
 
     def write(self, fd: int, raw: bytes) -> int:
+        return super().write(fd, self._taken(raw))
+
+    def pwrite(self, fd: int, raw: bytes, offset: int) -> int:
+        is_there = offset + len(raw) <= self.fstat(fd).st_size
+        return super().pwrite(fd, raw if is_there else self._taken(raw), offset)
+
+    def _taken(self, raw: bytes) -> bytes:
         if self.room is None:
-            return super().write(fd, raw)
+            return raw
         if self.room == 0:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         taken = raw[: self.room]
         self.room -= len(taken)
-        return super().write(fd, taken)
+        return taken
 
 
 class Interrupting(Disk):

@@ -11,12 +11,13 @@ from tests.storage.engines.folder.harness import (
     FailingFlush,
     commit,
     ids,
+    is_line,
     segment,
     task_folder,
 )
 
 from holdfast_storage.core.errors import Damaged, NotSaved
-from holdfast_storage.engines.folder.files import Disk
+from holdfast_storage.engines.folder.files import Disk, Identity
 from holdfast_storage.engines.folder.workspace_folder import WorkspaceFolder
 
 
@@ -52,6 +53,10 @@ class FailingOnce(Disk):
     def fstat(self, fd: int) -> os.stat_result:
         self._fail("fstat")
         return super().fstat(fd)
+
+    def identity(self, path: str) -> Identity:
+        self._fail("stat", path)
+        return super().identity(path)
 
     def rename(self, old: str, new: str, *, at: int) -> None:
         self._fail("rename", old, new)
@@ -133,7 +138,7 @@ class ForgettingNotes(FailingFlush):
     forgets = False
 
     def pwrite(self, fd: int, raw: bytes, offset: int) -> int:
-        if self.forgets:
+        if self.forgets and not is_line(raw):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return super().pwrite(fd, raw, offset)
 

@@ -29,7 +29,7 @@ from tests.storage.engines.folder.harness import (
 
 from holdfast_storage.core.errors import Damaged, JournalReplaced, NotSaved
 from holdfast_storage.core.records import DamagedLine, Record
-from holdfast_storage.engines.folder.files import FILE_MODE, Disk
+from holdfast_storage.engines.folder.files import FILE_MODE, Disk, Identity
 from holdfast_storage.engines.folder.trash import Trash
 from holdfast_storage.engines.folder.workspace_folder import WorkspaceFolder
 
@@ -318,6 +318,10 @@ class LookingDisk(Disk):
     def stat(self, name: str, *, at: int | None) -> os.stat_result:
         self.looks += 1
         return super().stat(name, at=at)
+
+    def identity(self, path: str) -> Identity:
+        self.looks += 1
+        return super().identity(path)
 
 
 def test_reading_on_costs_no_more_than_finding_that_there_is_nothing(root: Path) -> None:

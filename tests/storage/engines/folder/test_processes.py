@@ -22,6 +22,7 @@ from tests.storage.engines.folder.harness import (
     drafted,
     entries,
     ids,
+    is_line,
     last_seq,
     quarantined,
     segment,
@@ -152,8 +153,8 @@ def test_a_decision_rests_only_on_what_is_flushed(killed_before_flushing: Path) 
 
 async def dies_halfway(parent: Parent, root: Path) -> None:
     class Dying(Disk):
-        def write(self, fd: int, raw: bytes) -> int:
-            super().write(fd, raw[: len(raw) // 2])
+        def pwrite(self, fd: int, raw: bytes, offset: int) -> int:
+            super().pwrite(fd, raw[: len(raw) // 2], offset)
             parent.say("half written")
             parent.wait_to_be_killed()
             return 0
@@ -177,7 +178,9 @@ def test_half_a_line_of_a_killed_writer_is_set_aside(root: Path) -> None:
 
 async def dies_after_beginning_a_segment(parent: Parent, root: Path) -> None:
     class Dying(Disk):
-        def write(self, fd: int, raw: bytes) -> int:
+        def pwrite(self, fd: int, raw: bytes, offset: int) -> int:
+            if not is_line(raw):
+                return super().pwrite(fd, raw, offset)
             parent.say("segment begun")
             parent.wait_to_be_killed()
             return 0

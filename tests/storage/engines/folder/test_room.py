@@ -1,0 +1,353 @@
+"""Room behind the last line of a journal: made by who writes often, passed over by everybody."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from pathlib import Path
+
+import pytest
+from tests.storage.engines.folder.harness import (
+    CountingDisk,
+    FullDisk,
+    Recording,
+    commit,
+    drafted,
+    entries,
+    ids,
+    is_line,
+    quarantined,
+    segment,
+    task_folder,
+)
+from tests.storage.processes import Parent, child
+
+from holdfast_storage.core.records import Record
+from holdfast_storage.engines.folder.check import Checker
+from holdfast_storage.engines.folder.files import Disk
+from holdfast_storage.engines.folder.lock import LOCK
+from holdfast_storage.engines.folder.task_folder import TaskFolder
+from holdfast_storage.engines.folder.workspace_folder import WorkspaceFolder
+
+_SECTOR = 512
+
+
+def eager(root: Path, disk: Disk | None = None) -> TaskFolder:
+    """Open a task as a process that makes room at its first write."""
+    return task_folder(root, disk, room_after_writes=0, room_bytes=8192)
+
+
+def room_of(root: Path, number: int = 1) -> int:
+    """Give how many bytes lie behind the last line."""
+    raw = segment(root, number).read_bytes()
+    return len(raw) - len(raw.rstrip(b" "))
+
+
+def problems(root: Path) -> list[str]:
+    """Give what `check` finds."""
+    disk = Disk()
+    workspace = WorkspaceFolder(disk, root)
+    try:
+        return [found.problem for found in Checker(disk, workspace, repair=False).findings()]
+    finally:
+        workspace.close()
+
+
+# --- when it is made, and when it goes --------------------------------------------------------
+
+
+def test_a_task_that_is_seldom_written_to_gets_none(root: Path) -> None:
+    commit(task_folder(root), *map(str, range(8)))
+
+    assert room_of(root) == 0
+
+
+def test_lines_over_room_make_the_file_no_larger(root: Path) -> None:
+    folder = task_folder(root)
+    commit(folder, *map(str, range(9)))
+    before = segment(root).stat().st_size
+
+    commit(folder, *map(str, range(9, 40)))
+
+    assert segment(root).stat().st_size == before
+    assert room_of(root) > 0
+    assert ids(task_folder(root)) == list(map(str, range(40)))
+
+
+def test_large_lines_get_none(root: Path) -> None:
+    folder = task_folder(root)
+    commit(folder, *map(str, range(12)), result="x" * 4000)
+
+    assert room_of(root) == 0
+
+
+def test_it_is_given_back_at_the_end(root: Path) -> None:
+    folder = eager(root)
+    commit(folder, "a", "b")
+    assert room_of(root) > 0
+
+    folder.close()
+
+    assert segment(root).read_bytes().endswith(b"}\n")
+    assert ids(eager(root)) == ["a", "b"]
+
+
+def test_it_is_not_taken_from_those_who_still_write(root: Path) -> None:
+    one, other = eager(root), eager(root)
+    commit(one, "a")
+    commit(other, "b")
+
+    one.close()
+    commit(other, "c")
+
+    assert ids(eager(root)) == ["a", "b", "c"]
+    other.close()
+    assert room_of(root) == 0
+
+
+def test_a_closed_segment_has_none(root: Path) -> None:
+    folder = task_folder(root, room_after_writes=0, room_bytes=8192, segment_bytes=1000)
+    commit(folder, *map(str, range(30)))
+
+    segments = sorted(segment(root).parent.iterdir())
+    assert len(segments) > 2
+    assert [room_of(root, number) for number in range(1, len(segments))] == [0] * (
+        len(segments) - 1
+    )
+    assert room_of(root, len(segments)) > 0
+
+
+def test_on_a_disk_that_is_nearly_full_the_step_counts_and_not_the_room(root: Path) -> None:
+    disk = FullDisk()
+    folder = eager(root, disk)
+    commit(folder, "a")
+    folder.close()
+    disk.room = 1000
+
+    folder = eager(root, disk)
+    commit(folder, "b")
+
+    assert room_of(root) < 1000
+    assert ids(task_folder(root)) == ["a", "b"]
+
+
+def test_a_note_that_cannot_be_kept_costs_the_room_and_not_the_step(root: Path) -> None:
+    class NotTheNote(Disk):
+        def flush_data(self, fd: int) -> None:
+            if Path(f"/proc/self/fd/{fd}").readlink().name == LOCK:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            super().flush_data(fd)
+
+    commit(eager(root, NotTheNote()), "a", "b")
+
+    assert room_of(root) == 0
+    assert ids(task_folder(root)) == ["a", "b"]
+
+
+# --- who passes over it -----------------------------------------------------------------------
+
+
+def test_two_who_write_by_turns_use_the_same(root: Path) -> None:
+    one, other = eager(root), eager(root)
+    commit(one, "0")
+    size = segment(root).stat().st_size
+
+    for number in range(1, 20):
+        commit((one, other)[number % 2], str(number))
+
+    assert segment(root).stat().st_size == size
+    assert ids(one) == ids(other) == list(map(str, range(20)))
+
+
+def test_a_question_without_the_lock_misses_nothing_written_over_room(root: Path) -> None:
+    one, other = eager(root), eager(root)
+    commit(one, "a")
+    for number in range(5):
+        commit(other, f"b{number}")
+        asked = Recording(None)
+        assert (one.answer_at_once(asked) or one.commit([asked])) == [None]
+        seen = [entry.id for each in asked.shown for entry in each if isinstance(entry, Record)]
+        assert seen[-1] == f"b{number}"
+
+
+def test_a_step_that_could_not_be_noted_is_not_written_over(root: Path) -> None:
+    class Forgetting(Disk):
+        forgets = False
+
+        def pwrite(self, fd: int, raw: bytes, offset: int) -> int:
+            if self.forgets and not is_line(raw):
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            return super().pwrite(fd, raw, offset)
+
+    disk = Forgetting()
+    one, other = eager(root, disk), eager(root)
+    commit(one, "a")
+    commit(other, "b")
+    disk.forgets = True
+    commit(one, "c")
+
+    commit(other, "d")
+
+    assert ids(eager(root)) == ["a", "b", "c", "d"]
+
+
+def test_check_says_nothing_of_it(root: Path) -> None:
+    folder = eager(root)
+    commit(folder, "a", "b")
+
+    assert room_of(root) > 0
+    assert not [each for each in problems(root) if "crc" in each or "parse" in each]
+
+
+def test_every_line_is_json_to_whoever_skips_blanks(root: Path) -> None:
+    commit(eager(root), "a", "b")
+
+    lines = segment(root).read_text().splitlines()
+    assert [json.loads(line)["id"] for line in lines if line.strip()] == ["a", "b"]
+
+
+async def writes_on_and_on(parent: Parent, root: Path) -> None:
+    folder = eager(root)
+    for number in range(5):
+        commit(folder, f"{number}")
+    parent.say("written")
+    parent.wait_to_be_killed()
+
+
+def test_what_a_killed_writer_leaves_is_used_by_the_next(root: Path) -> None:
+    with child(writes_on_and_on, root) as writer:
+        writer.expect("written")
+        writer.kill()
+    size = segment(root).stat().st_size
+    assert room_of(root) > 0
+
+    folder = eager(root)
+    commit(folder, "after")
+
+    assert segment(root).stat().st_size == size
+    assert ids(task_folder(root)) == ["0", "1", "2", "3", "4", "after"]
+    assert quarantined(root) == []
+
+
+# --- what a power cut leaves ------------------------------------------------------------------
+
+
+class Dying(Disk):
+    """Leaves only some sectors of the next line that is written, and takes no note of it."""
+
+    def __init__(self, spared: range) -> None:
+        self._spared = spared
+        self.is_dying = False
+        self.torn = b""
+
+    def pwrite(self, fd: int, raw: bytes, offset: int) -> int:
+        if not self.is_dying:
+            return super().pwrite(fd, raw, offset)
+        if is_line(raw):
+            first = offset // _SECTOR
+            for number in self._spared:
+                start = max(offset, (first + number) * _SECTOR)
+                part = raw[start - offset : (first + number + 1) * _SECTOR - offset]
+                super().pwrite(fd, part, start)
+        return len(raw)
+
+
+def _cut_in_the_middle(root: Path, spared: range, *, count: int = 1) -> None:
+    disk = Dying(spared)
+    folder = eager(root, disk)
+    commit(folder, "a")
+    disk.is_dying = True
+    operations = [Recording(drafted(f"torn {n}", result="x" * 900)) for n in range(count)]
+    folder.commit(operations)
+
+
+@pytest.mark.parametrize("spared", [range(1, 3), range(2, 3), range(1), range(1, 2), range(2)])
+@pytest.mark.parametrize("count", [1, 4])
+def test_a_line_of_which_sectors_are_missing_is_set_aside(
+    root: Path, spared: range, count: int
+) -> None:
+    _cut_in_the_middle(root, spared, count=count)
+
+    after = eager(root)
+    commit(after, "b")
+
+    assert [(entry.seq, getattr(entry, "id", None)) for entry in entries(after)] == [
+        (1, "a"),
+        (2, "b"),
+    ]
+    assert len(quarantined(root)) == 1
+
+
+def test_lines_after_one_of_which_sectors_are_missing_are_set_aside_with_it(root: Path) -> None:
+    # The first of four is torn, the others are whole: all are of the same write, none was answered.
+    _cut_in_the_middle(root, range(1, 20), count=4)
+
+    after = eager(root)
+    commit(after, "b")
+
+    assert ids(after) == ["a", "b"]
+    [kept] = quarantined(root)
+    assert b"torn 3" in kept
+
+
+def test_sectors_that_go_missing_from_lines_long_flushed_are_damage(root: Path) -> None:
+    folder = eager(root)
+    commit(folder, "a", "b", "c", result="x" * 1500)
+    folder.close()
+    _lose_a_sector_of(root, b'"id":"b"')
+
+    after = eager(root)
+    commit(after, "d")
+
+    assert ids(after) == ["a", "c", "d"]
+    assert len(entries(after)) == 4
+    assert quarantined(root) == []
+
+
+def test_where_nothing_tells_what_was_flushed_lines_with_others_behind_them_are_damage(
+    root: Path,
+) -> None:
+    # A copy of a task, say, made without the files that begin with a dot, and not a good one.
+    folder = eager(root)
+    commit(folder, "a", "b", "c", result="x" * 1500)
+    folder.close()
+    _lose_a_sector_of(root, b'"id":"b"')
+    (segment(root).parent.parent / ".lock").unlink()
+
+    after = eager(root)
+    commit(after, "d")
+
+    assert ids(after) == ["a", "c", "d"]
+    assert len(entries(after)) == 4
+    assert quarantined(root) == []
+
+
+def _lose_a_sector_of(root: Path, line: bytes) -> None:
+    raw = bytearray(segment(root).read_bytes())
+    lost = (raw.index(line) // _SECTOR + 1) * _SECTOR
+    raw[lost : lost + _SECTOR] = bytes(_SECTOR)
+    segment(root).write_bytes(raw)
+
+
+# --- what is flushed, and when ----------------------------------------------------------------
+
+
+def test_the_note_is_flushed_when_room_is_made_and_not_again(root: Path) -> None:
+    disk = CountingDisk()
+    folder = eager(root, disk)
+    commit(folder, "a")
+    before = disk.flushes
+
+    commit(folder, *map(str, range(10)))
+
+    assert disk.flushes == before + 10
+
+
+def test_what_a_file_is_can_be_asked_without_its_times(root: Path) -> None:
+    commit(task_folder(root), "a")
+    found = segment(root).stat()
+
+    assert Disk().identity(str(segment(root))) == (found.st_ino, found.st_dev, found.st_size)
+    with pytest.raises(FileNotFoundError):
+        Disk().identity(f"{root}/gone")
