@@ -41,7 +41,8 @@ from holdfast_storage.engines.base import Sighting
 HUMAN = Author("human", is_person=True)
 _LOG = logging.getLogger("holdfast")
 
-_BASES_KEPT = 64
+# So many bases are at hand, and besides the newest no more than so much; others are folded anew.
+_BASES_KEPT, _BASES_BYTES_KEPT = 64, 16 * 2**20
 _CHECKPOINT_VIEWS = 5
 _CHECKPOINT_VIEW_BYTES = 64 * 2**10
 _RENDER_TRIES = 5
@@ -72,13 +73,37 @@ class _Case:
     before: list[IngestedEdit] = field(default_factory=list[IngestedEdit])
 
 
+class _Bases:
+    """What views show of a task, by its revision: a person's save is compared with what they saw."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[str, int], tuple[JsonObject, int]] = OrderedDict()
+        self._size = 0
+
+    def get(self, task: str, revision: int) -> JsonObject | None:
+        """Give one if it is at hand."""
+        kept = self._kept.get((task, revision))
+        return kept and kept[0]
+
+    def put(self, task: str, revision: int, base: JsonObject, size: int) -> None:
+        """Keep one of about so many bytes, and give up the oldest if that is too much."""
+        self._size -= self._kept.pop((task, revision), (base, 0))[1]
+        self._kept[task, revision] = base, size
+        self._size += size
+        while len(self._kept) > _BASES_KEPT or (
+            self._size > _BASES_BYTES_KEPT and len(self._kept) > 1
+        ):
+            _, (_, gone) = self._kept.popitem(last=False)
+            self._size -= gone
+
+
 class People:
     """Looks after the view of every task in use."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._broken: dict[str, str] = {}
-        self._bases: OrderedDict[tuple[str, int], JsonObject] = OrderedDict()
+        self._bases = _Bases()
         self._published: dict[str, int] = {}
         self._checkpoints: dict[str, dict[str, int]] = {}
         self._locks: dict[str, asyncio.Lock] = {}
@@ -231,7 +256,7 @@ class People:
         return Base(base, shown)
 
     async def _editable_at(self, task: str, revision: int) -> JsonObject:
-        cached = self._bases.get((task, revision))
+        cached = self._bases.get(task, revision)
         if cached is not None:
             return cached
         fold = await self._desk.fold_to(task, revision)
@@ -239,13 +264,8 @@ class People:
             # What the person saw is gone; taken for empty, it would undo everything since.
             raise Unknown("revision", str(revision))
         base = view.editable(fold, self._desk.clock(), frozenset())
-        self._remember_base(task, revision, base)
+        self._bases.put(task, revision, base, fold.state_bytes)
         return base
-
-    def _remember_base(self, task: str, revision: int, base: JsonObject) -> None:
-        self._bases[(task, revision)] = base
-        while len(self._bases) > _BASES_KEPT:
-            self._bases.popitem(last=False)
 
     async def _keep_aside(
         self, task: str, file: SavedFile, raw: bytes, author: Author
@@ -352,7 +372,7 @@ class People:
         rendered = await self._rendered(task)
         if rendered is None:
             raise Unknown("task", task)
-        self._remember_base(task, rendered.revision, rendered.editable)
+        self._bases.put(task, rendered.revision, rendered.editable, len(rendered.raw))
         return rendered.raw
 
     async def _rendered(self, task: str) -> _Rendered | None:
@@ -386,7 +406,7 @@ class People:
             # Somebody deleted the task, and it was begun anew.
             self.forget_checkpoint_files(task)
         self._published[task] = rendered.revision
-        self._remember_base(task, rendered.revision, rendered.editable)
+        self._bases.put(task, rendered.revision, rendered.editable, len(rendered.raw))
         await engine.note_head(task, rendered.revision, rendered.summary)
         await self._publish_checkpoints(task, rendered)
         return True
@@ -456,6 +476,9 @@ class People:
                 state = await self._desk.state_of(task, kept, fold)
             except Unavailable:
                 return
+        if not kept.milestone and len(strict_json.encode(state)) > _CHECKPOINT_VIEW_BYTES:
+            # For people it takes more room, and ten times as long to write.
+            return
         raw = _checkpoint_file(task, kept, state)
         if kept.milestone or len(raw) <= _CHECKPOINT_VIEW_BYTES:
             await self._desk.engine.keep(task, "checkpoints", name, raw)
@@ -511,7 +534,7 @@ def _surely_too_large(fold: Fold, newest: Sequence[Checkpoint]) -> set[int]:
 
     What a save adds to a state is in its record, so the state before it is smaller by no more than that.
     """
-    found: set[int] = set()
+    found = {kept.number for kept in newest if kept.state_bytes > _CHECKPOINT_VIEW_BYTES}
     number, least = fold.checkpoint, len(fold.checkpoint_snapshot.encoding())
     for kept in reversed(newest):
         if kept.number != number or least <= _CHECKPOINT_VIEW_BYTES:

@@ -147,6 +147,20 @@ def test_many_small_tasks_are_kept_at_hand_and_fewer_large_ones(
     ]
 
 
+async def test_of_large_views_what_they_showed_is_kept_only_a_few_times(root: Path) -> None:
+    """So that a person's save need not be compared with a fold made anew; it held gigabytes."""
+    async with opened(root) as workspace:
+        task = workspace.task("report")
+        for number in range(24):
+            state = {"marker": {"this view": [number]}, "text": f"{number}" + "x" * 2_000_000}
+            await task.save(state, replace=True)
+            await workspace.render("report")
+        gc.collect()
+        shown = sum(type(each) is dict and "this view" in each for each in gc.get_objects())
+
+    assert shown <= 12
+
+
 async def test_a_task_that_was_forgotten_for_good_costs_what_a_new_one_does(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

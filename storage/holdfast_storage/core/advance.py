@@ -399,6 +399,7 @@ def _take_saved_state(fold: Fold, record: Record, kept: Checkpoint) -> None:
             kept.readable = False
             raise TypeError("its state is no object")
         new = Snapshot.of(state)
+        kept.state_bytes = len(new.raw)
         _change_state(fold, record, new, 0)
         fold.state_bytes, fold.full_bytes, fold.changes_bytes = size, size, 0
         fold.needs_full = fold.state_lost = False

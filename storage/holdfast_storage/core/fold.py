@@ -78,6 +78,7 @@ class Checkpoint:
     readable: bool = True
     digest: str = ""
     restored_from: int = 0
+    state_bytes: int = 0  # of its state, if that was noted in full and as bytes; 0: nobody knows
 
 
 @dataclass(slots=True)

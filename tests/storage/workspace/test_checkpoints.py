@@ -641,6 +641,23 @@ async def test_large_checkpoints_are_not_read_again_to_make_no_files_of_them(
     assert [path.name for path in (folder.folder() / "checkpoints").iterdir()] == ["0003.json"]
 
 
+async def test_nor_are_those_that_hold_a_whole_state_each(
+    folder: FolderPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = await folder.open()
+    ann = workspace.caller("ann")
+    for number in range(7):
+        await ann.save("report", {"text": f"{number}" * 100_000}, replace=True)
+
+    async def none_is(task: str, kept: Checkpoint, fold: Fold) -> dict[str, Any]:
+        raise AssertionError(f"checkpoint {kept.number} was read")
+
+    monkeypatch.setattr(workspace.desk, "state_of", none_is)
+    await workspace.render("report")
+
+    assert not await folder.kept("checkpoints")
+
+
 async def test_a_small_checkpoint_after_large_ones_is_shown_and_so_are_those_after_it(
     folder: FolderPlace,
 ) -> None:
