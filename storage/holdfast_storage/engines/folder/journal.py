@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 _NOTHING = (b"", lines.ROOM)
 # So much of what others wrote is read in one go.
 _AT_ONCE = 1 << 16
-# Room is made for so many more of the same length: it is written, too.
-_USES = 16
+# Room is made for so many more of the same length, and for no fewer: it has to be written, too.
+_USES, _FEWEST_USES = 16, 8
 
 
 class Journal:
@@ -53,8 +53,9 @@ class Journal:
         self._boot, self._limits = boot, limits
         self._quarantine, self._flush_parents = quarantine, flush_parents
         self.reached: Reached | None = None
-        # What we came to, under the lock, all of it durable; and the segment as it was then.
-        self._certain: tuple[Reached, Stamp] | None = None
+        # What we came to, under the lock, all of it durable; and the segment as it was then, if anybody
+        # looked: what we write ourselves changes it.
+        self._certain: tuple[Reached, Stamp | None] | None = None
         self._booted_in = 0
         # The newest segment that is not to be written to: a flush of it failed.
         self._distrusted = 0
@@ -118,9 +119,10 @@ class Journal:
         reached, seen = self._certain
         if reached is not self.reached:
             return False
-        if self._segments.size <= reached.offset:
+        if seen is not None and self._segments.size <= reached.offset:
             return self._segments.is_last(reached.segment, seen)
         # What is written over room makes the file no larger, and its time may have been the same tick.
+        # Needs the descriptor.
         return self._segments.is_open_last() and self._ends_at(reached)
 
     def _noted_length(self, reached: Reached) -> int | None:
@@ -381,8 +383,8 @@ class Journal:
         file that grew, and 0.3 where the disk has a journal of its own: only the bytes have to go there.
         """
         limits = self._limits
-        is_for_many = _USES * length <= limits.room_bytes
-        is_worth_it = is_for_many and self._writes > limits.room_after_writes
+        size = min(max(_USES * length, limits.room_bytes), limits.most_room_bytes)
+        is_worth_it = _FEWEST_USES * length <= size and self._writes > limits.room_after_writes
         if end <= self._segments.size or not is_worth_it:
             return b""
         try:
@@ -390,7 +392,7 @@ class Journal:
             self._lock.keep_note()
         except OSError:
             return b""
-        return lines.ROOM * limits.room_bytes
+        return lines.ROOM * size
 
     @property
     def has_room(self) -> bool:
@@ -440,6 +442,7 @@ class Journal:
             longest = max(longest, self.reached.longest)
         ending = chunk.raw[-1][-COMPARED:]
         self.reached = Reached(chunk.segment, self._segments.inode, end, ending, seq, seq, longest)
+        self._certain = self.reached, None
 
     # --- a flush that failed ------------------------------------------------------------------
 

@@ -13,8 +13,10 @@ class Limits:
 
     lock_wait_seconds: float = 5.0
     segment_bytes: int = 4 << 20
-    # So much room is made behind the last line, by who has written to a segment so often.
+    # So much room is made behind the last line, by who has written to a segment so often; more for
+    # long lines, up to so much.
     room_bytes: int = 32 << 10
+    most_room_bytes: int = 256 << 10
     room_after_writes: int = 8
     # A person's file is read when it has held still.
     settle_pause_seconds: float = 0.05

@@ -26,6 +26,7 @@ from tests.storage.processes import Parent, child
 from holdfast_storage.core.records import Record
 from holdfast_storage.engines.folder.check import Checker
 from holdfast_storage.engines.folder.files import Disk
+from holdfast_storage.engines.folder.limits import Limits
 from holdfast_storage.engines.folder.lock import LOCK
 from holdfast_storage.engines.folder.task_folder import TaskFolder
 from holdfast_storage.engines.folder.workspace_folder import WorkspaceFolder
@@ -75,11 +76,27 @@ def test_lines_over_room_make_the_file_no_larger(root: Path) -> None:
     assert ids(task_folder(root)) == list(map(str, range(40)))
 
 
-def test_large_lines_get_none(root: Path) -> None:
-    folder = task_folder(root)
-    commit(folder, *map(str, range(12)), result="x" * 4000)
+def test_longer_lines_get_more_and_large_ones_none(root: Path) -> None:
+    for number, (size, least, most) in enumerate(
+        [(300, 10_000, 32 << 10), (12_000, 100_000, 256 << 10), (40_000, 0, 0)]
+    ):
+        folder = task_folder(root / str(number))
+        commit(folder, *map(str, range(9)), result="x" * size)
 
-    assert room_of(root) == 0
+        assert least <= room_of(root / str(number)) <= most
+
+
+def test_no_more_is_made_than_anybody_takes_for_room(root: Path) -> None:
+    limits = Limits()
+    folder = task_folder(root)
+    commit(folder, *map(str, range(9)), result="x" * (limits.most_room_bytes // 8 - 500))
+    made = room_of(root)
+
+    assert made == limits.most_room_bytes
+    # Another process sees it for the first time, and goes on behind the last line.
+    other = task_folder(root)
+    commit(other, "more")
+    assert ids(task_folder(root))[-1] == "more"
 
 
 def test_it_is_given_back_at_the_end(root: Path) -> None:
