@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from datetime import UTC, datetime
-from enum import IntEnum, StrEnum
+from datetime import UTC, date, datetime
+from enum import Enum, IntEnum, StrEnum
 from typing import Any
+from uuid import UUID
 
 import pytest
 from hypothesis import example, given
@@ -160,6 +161,10 @@ class Level(IntEnum):
     LOW = 1
 
 
+class Shape(Enum):
+    ROUND = "round"
+
+
 @pytest.mark.parametrize(
     "foreign",
     [
@@ -170,6 +175,9 @@ class Level(IntEnum):
         OrderedDict[str, int](),
         Colour.RED,
         Level.LOW,
+        Shape.ROUND,
+        UUID(int=1),
+        date(2026, 1, 1),
         object(),
         {1: "number as key"},
         {None: "null as key"},
@@ -391,6 +399,18 @@ def test_a_number_that_no_float_can_hold_is_fine_among_floats(number: int) -> No
     value = [0.5, number, True, None]
 
     assert strict_json.decode(strict_json.check(value, "v", max_bytes=10**5)) == value
+
+
+@pytest.mark.parametrize("number", [2**63 - 1, 2**64 - 1, 2**64, -(2**63), -(2**63) - 1, 10**300])
+def test_integers_are_kept_to_the_last_digit(number: int) -> None:
+    for value in ({"a": number}, {"many": [*range(100), number]}):
+        assert strict_json.decode(check(value)) == value
+
+
+def test_floats_whose_sum_is_none_are_fine() -> None:
+    value = [1.7e308] * 100 + [-1.7e308] * 300
+
+    assert strict_json.decode(check(value)) == value
 
 
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf"), 10**4000])
