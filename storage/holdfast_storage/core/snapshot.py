@@ -90,14 +90,18 @@ def have_nothing_in_common(old: bytes, new: bytes) -> bool:
     """Guess from some places all over `new` whether nothing of it stood in `old`.
 
     Of states of which half stayed about where it was one in 256 is taken for new, and then written in
-    full; of those of which half moved further one in eight.
+    full; of those of which half moved further one in four.
     """
-    near, last = len(old) // 8, max(0, len(new) - _WINDOW_BYTES)
+    last = max(0, len(new) - _WINDOW_BYTES)
     # Not at equal distances: states have parts of equal length, and the same in each may have changed.
     starts = [int(number * _GOLDEN % 1 * last) for number in range(1, _WINDOWS + 1)]
-    windows = [(start, new[start : start + _WINDOW_BYTES]) for start in starts]
-    # To look everywhere takes four times as long.
-    return not (
-        any(old.find(it, max(0, start - near), start + near) >= 0 for start, it in windows)
-        or any(it in old for _, it in windows[1::3])
-    )
+    # What was put in or taken out before a place moved it by as much, if that was all there was.
+    near, grown = len(old) // 64, len(new) - len(old)
+    most = len(old) // 8
+    left, right = min(near + max(grown, 0), most), min(near + max(-grown, 0), most)
+    for start in starts:
+        window = new[start : start + _WINDOW_BYTES]
+        if old.find(window, max(0, start - left), start + right + _WINDOW_BYTES) >= 0:
+            return False
+    # To look everywhere for each takes four times as long as all of this.
+    return not any(new[start : start + _WINDOW_BYTES] in old for start in starts[1::4])
