@@ -138,8 +138,10 @@ async def _large_of(setting: Setting, store: Store, size: int, rounds: int) -> F
         state = state_of(size, number)
         saved = await timed(lambda state=state: store.save(task, state))  # type: ignore[misc]
         written = durable_write_seconds(setting.folder, json.dumps(state).encode())
+        # Whichever comes first finds everything as the flush before it left it: out of the caches.
+        first_read = read_and_parse_seconds(setting.folder) if number % 2 else 0.0
         loaded = await timed(lambda: store.load(task))
-        read = read_and_parse_seconds(setting.folder)
+        read = first_read or read_and_parse_seconds(setting.folder)
         if number:  # the first of all makes files that the others find
             saves.append(saved)
             writes.append(written)

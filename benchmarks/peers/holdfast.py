@@ -46,8 +46,7 @@ class Holdfast:
         await self._task(task).save(patch)
 
     async def load(self, task: str) -> State:
-        state: State = (await self._task(task).load(max_tokens=_ALL)).state
-        return state
+        return await self._task(task).state()
 
     async def listed(self) -> int:
         return len(await self._workspace.tasks())

@@ -12,7 +12,7 @@ from holdfast_storage import answers, listing, pruning
 from holdfast_storage.core import hints, ids, strict_json
 from holdfast_storage.core.brief import BriefRequest, changes_since, compose, is_person
 from holdfast_storage.core.cuts import is_cut
-from holdfast_storage.core.decide.context import Belief, Context, Decision
+from holdfast_storage.core.decide.context import Belief, Context, Decision, require_state
 from holdfast_storage.core.decide.people import AskRequest, decide_ask, decide_finish
 from holdfast_storage.core.decide.save import SaveRequest, decide_save
 from holdfast_storage.core.decide.state import StateChange, StateRequest
@@ -484,6 +484,35 @@ class Caller:
             heard=fold.seq,
             claims=before.claims,
         )
+
+    async def state(self, task: str) -> JsonObject:
+        """Give the whole state and nothing else; it counts as a load. Nothing saved yet is `{}`."""
+        ids.check_id("task", task)
+        remembered = self._memory.meet(task)
+        await self._people.look(task)
+
+        def of(fold: Fold) -> Belief | None:
+            known = remembered.belief
+            if fold.run == 0 or known.run != fold.run:
+                return None
+            require_state(fold)
+            # Often nothing was written since the last time.
+            is_same = known.told == fold.seq and known.state is fold.snapshot
+            return known if is_same else self._loaded(task, fold, "", fold.snapshot)
+
+        def learn(loaded: Belief | None) -> None:
+            if loaded is not None:
+                remembered.belief, remembered.last_save = loaded, None
+
+        while True:
+            async with remembered.turn:
+                belief = await self._desk.ask(task, of, learn)
+            if belief is not None and belief.state is not None:
+                self._last_task = task
+                return Snapshot.of(belief.state).apart()
+            # Somebody takes the task up: that is noted, once for each run.
+            if not (await self.load(task, max_tokens=0)).found:
+                return {}
 
     async def _look_at(self, task: str, checkpoint: int, path: str, max_tokens: int) -> Brief:
         """Show an earlier checkpoint: looking is not rewinding, and changes no memory."""

@@ -30,9 +30,10 @@ from holdfast_storage.core.fold import Checkpoint, Fold
 from holdfast_storage.core.limits import Settings, read_settings
 from holdfast_storage.core.records import DamagedLine, Draft, Entry, Place, Record
 from holdfast_storage.core.strict_json import JsonObject
-from holdfast_storage.engines.base import Engine, Foreseeing
+from holdfast_storage.engines.base import Engine, Foreseeing, Operation
 
 T = TypeVar("T")
+Made = TypeVar("Made", bound=Operation)
 _LOG = logging.getLogger("holdfast")
 
 Decide = Callable[[Fold, Context], Decision]
@@ -130,6 +131,42 @@ def _is_small(fold: Fold) -> bool:
     return states + len(fold.steps) * _STEP_BYTES <= _SMALL_BYTES
 
 
+class _Question(Generic[T]):
+    """Something to be read off a task, on its way through an engine: nothing of it is recorded."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        task: str,
+        answer: Callable[[Fold], T],
+        learn: Callable[[T], object],
+        *,
+        may_read_again: bool,
+        begins_anew: bool,
+    ) -> None:
+        self._desk, self._task, self._answer, self._learn = desk, task, answer, learn
+        self._may_read_again, self._begins_anew = may_read_again, begins_anew
+        self._fold: Fold
+        self.result: T
+
+    @property
+    def known(self) -> int:
+        # The same fold to the end: the cache may give up its own while a worker waits for the disk,
+        # and a fold that begins in the middle takes the task for a new one.
+        self._fold = self._desk.folds.get(self._task, is_anew=self._begins_anew)
+        return self._fold.seq
+
+    def decide(self, entries: Sequence[Entry]) -> Draft | None:
+        _read_on(self._fold, entries, may_read_again=self._may_read_again)
+        self.result = self._answer(self._fold)
+        return None
+
+    def accept(self, record: Record | None) -> None:
+        self._learn(self.result)
+        if self._fold.rewritten:
+            self._desk.folds.drop(self._task)
+
+
 class _Operation(Foreseeing, Generic[T]):
     """One decision on its way through an engine.
 
@@ -155,26 +192,18 @@ class _Operation(Foreseeing, Generic[T]):
         self._fold: Fold
         self._foreseen: tuple[T, Record | None] | None = None
         self.record: Record | None = None
-        self.result: T | None = None
+        self.result: T
 
     @property
     def known(self) -> int:
-        # The same fold to the end: the cache may give up its own while a worker waits for the disk,
-        # and a fold that begins in the middle takes the task for a new one.
+        # The same one to the end, as for a question.
         self._fold = self._desk.folds.get(self._task, is_anew=self._begins_anew)
         return self._fold.seq
 
     def decide(self, entries: Sequence[Entry]) -> Draft | None:
         fold = self._fold
         self._foreseen = None
-        is_new = fold.seq == 0
-        if entries:
-            advance(fold, entries)
-        if is_new:
-            # What was read just now lies where it was read.
-            fold.rewritten = False
-        elif fold.rewritten and self._may_read_again:
-            raise Moved
+        _read_on(fold, entries, may_read_again=self._may_read_again)
         self._decision = self._decide(fold, self._desk.context(fold, self._author))
         return self._decision.draft
 
@@ -202,6 +231,17 @@ class _Operation(Foreseeing, Generic[T]):
         if self._fold.rewritten or is_elsewhere:
             # Prune moved lines about, or a failing disk did: the places remembered are not theirs.
             self._desk.folds.drop(self._task)
+
+
+def _read_on(fold: Fold, entries: Sequence[Entry], *, may_read_again: bool) -> None:
+    is_new = fold.seq == 0
+    if entries:
+        advance(fold, entries)
+    if is_new:
+        # What was read just now lies where it was read.
+        fold.rewritten = False
+    elif fold.rewritten and may_read_again:
+        raise Moved
 
 
 class Moved(Exception):
@@ -273,23 +313,43 @@ class Desk:
         learn: Callable[[T], object] = lambda answer: None,
         *,
         is_light: bool = False,
-        only_asks: bool = False,
     ) -> tuple[T, Record | None]:
         """Have it decided on everything there is; when it is durable, `learn` from the answer and give it."""
+
+        def operation(**how: bool) -> _Operation[T]:
+            return _Operation(self, task, author, decide, answer, learn, **how)
+
+        done = await self._carried_out(task, operation, is_light=is_light)
+        record = done.record
+        if record is not None and "conflicts" in record.body:
+            await self._keep_lost_values(task, record)
+        return done.result, record
+
+    async def ask(
+        self,
+        task: str,
+        answer: Callable[[Fold], T],
+        learn: Callable[[T], object] = lambda answer: None,
+        *,
+        is_light: bool = True,
+    ) -> T:
+        """Read something off the fold as it stands now, and `learn` from it if it is durable."""
+
+        def question(**how: bool) -> _Question[T]:
+            return _Question(self, task, answer, learn, **how)
+
+        asked = await self._carried_out(task, question, is_light=is_light, only_asks=True)
+        return asked.result
+
+    async def _carried_out(
+        self, task: str, make: Callable[..., Made], *, is_light: bool, only_asks: bool = False
+    ) -> Made:
+        """Put what is to be done to the engine, anew if what is known of the task was replaced."""
         if not self.folds.is_warm(task):
             await self.warm(task)
         begins_anew = False
         for last_try in (False, True):
-            operation = _Operation(
-                self,
-                task,
-                author,
-                decide,
-                answer,
-                learn,
-                may_read_again=not last_try,
-                begins_anew=begins_anew,
-            )
+            operation = make(may_read_again=not last_try, begins_anew=begins_anew)
             try:
                 await self.engine.commit(task, operation, is_light=is_light, only_asks=only_asks)
             except JournalReplaced:
@@ -312,31 +372,8 @@ class Desk:
                 self.folds.drop(task)
                 raise
             else:
-                record = operation.record
-                if record is not None and "conflicts" in record.body:
-                    await self._keep_lost_values(task, record)
-                return operation.result, record  # type: ignore[return-value]
+                return operation
         raise AssertionError("unreachable")
-
-    async def ask(
-        self,
-        task: str,
-        answer: Callable[[Fold], T],
-        learn: Callable[[T], object] = lambda answer: None,
-        *,
-        is_light: bool = True,
-    ) -> T:
-        """Read something off the fold as it stands now, and `learn` from it if it is durable."""
-        found, _ = await self.commit(
-            task,
-            Author(""),
-            lambda fold, context: Decision(None),
-            lambda fold, decision, record: answer(fold),
-            learn,
-            is_light=is_light,
-            only_asks=True,
-        )
-        return found
 
     async def warm(self, task: str) -> None:
         """Read a task that is not known yet without holding its lock."""

@@ -9,6 +9,7 @@ from holdfast_storage.caller import Caller
 from holdfast_storage.core.decide.context import idempotency_key
 from holdfast_storage.core.errors import InDoubt
 from holdfast_storage.core.fold import FINISHED, Fold
+from holdfast_storage.core.strict_json import JsonObject
 from holdfast_storage.desk import Author, Desk
 from holdfast_storage.results import Begun, Brief, Finished, Marked, Saved
 
@@ -74,6 +75,10 @@ class Task:
     async def load(self, **more: Any) -> Brief:
         """Load where the task stands."""
         return await self._caller.load(self.name, **more)
+
+    async def state(self) -> JsonObject:
+        """Give the whole state, and nothing of where the steps stand."""
+        return await self._caller.state(self.name)
 
     async def finish(self, outcome: str = "done", summary: str = "") -> Finished:
         """End the run; the next one starts fresh."""

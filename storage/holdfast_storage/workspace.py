@@ -14,7 +14,13 @@ from holdfast_storage import answers, copying, listing, pruning, standing
 from holdfast_storage.caller import Caller
 from holdfast_storage.copying import File
 from holdfast_storage.core import delta, ids, strict_json, view
-from holdfast_storage.core.decide.context import Belief, Context, Decision, require_task
+from holdfast_storage.core.decide.context import (
+    Belief,
+    Context,
+    Decision,
+    require_state,
+    require_task,
+)
 from holdfast_storage.core.decide.people import (
     decide_acknowledge,
     decide_answer,
@@ -30,7 +36,6 @@ from holdfast_storage.core.errors import (
     MISFITS,
     HoldfastError,
     PartlyImported,
-    Unavailable,
     Unreadable,
 )
 from holdfast_storage.core.fold import Fold
@@ -512,10 +517,7 @@ class Workspace:
 
 def _state_now(fold: Fold) -> dict[str, Any]:
     require_task(fold)
-    if fold.state_lost or fold.state_pruned:
-        # Unknown is not empty.
-        why = "its record is damaged" if fold.state_lost else "it was pruned"
-        raise Unavailable(fold.checkpoint, why)
+    require_state(fold)
     # The fold goes on living with its own.
     return fold.snapshot.apart()
 

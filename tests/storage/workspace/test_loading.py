@@ -340,6 +340,93 @@ async def test_a_large_value_is_told_by_its_size(place: Place) -> None:
     assert change.new == {"$cut": 1002, "path": "/a"}
 
 
+# --- the state alone --------------------------------------------------------------------------
+
+
+async def test_the_state_alone_is_the_whole_state(workspace: Workspace) -> None:
+    state = {"text": "x" * 50_000, "list": [1, None, 2.5, {"a": 2**70}]}
+    await workspace.caller("ann").save("report", state)
+
+    bob = workspace.caller("bob")
+
+    assert await bob.state("report") == state
+    assert await bob.state("report") == state
+
+
+async def test_the_state_of_a_task_that_nobody_began_is_empty(workspace: Workspace) -> None:
+    assert await workspace.caller("ann").state("report") == {}
+
+
+async def test_to_take_the_state_is_to_load(place: Place) -> None:
+    one, two = await place.open(), await place.open()
+    ann, bob = one.caller("ann"), two.caller("bob")
+    await ann.save("report", {"a": 1, "b": 1})
+    with pytest.raises(LoadFirst):
+        await bob.save("report", {"a": 2})
+
+    await bob.state("report")
+    await ann.save("report", {"a": 5})
+    assert await bob.state("report") == {"a": 5, "b": 1}
+    saved = await bob.save("report", {"a": 6})
+
+    assert (saved.conflicts, saved.changes) == ([], [])
+    assert await ann.state("report") == {"a": 6, "b": 1}
+
+
+async def test_who_takes_the_state_takes_up_the_run_once(place: Place) -> None:
+    one, two = await place.open(), await place.open()
+    ann, bob = one.caller("ann"), two.caller("bob")
+    await ann.save("report", {"a": 1})
+
+    await bob.state("report")
+    await bob.state("report")
+
+    assert (await ann.load("report")).progress.resumes == 1
+
+
+async def test_the_state_is_as_a_person_left_it(place: Place) -> None:
+    workspace = await place.open()
+    ann = workspace.caller("ann")
+    await ann.save("report", {"ceo": "Ann"})
+    assert await ann.state("report") == {"ceo": "Ann"}
+
+    await place.edit(workspace, lambda view: view["state"].update(ceo="Bea"))
+
+    assert await ann.state("report") == {"ceo": "Bea"}
+
+
+async def test_what_a_program_does_with_the_state_is_no_change_to_ours(
+    workspace: Workspace,
+) -> None:
+    ann = workspace.caller("ann")
+    await ann.save("report", {"list": [1]})
+
+    (await ann.state("report"))["list"].append(2)
+
+    assert await ann.state("report") == {"list": [1]}
+
+
+async def test_a_state_that_cannot_be_read_is_not_empty(place: Place) -> None:
+    await (await place.open()).caller("ann").save("report", {"a": 1})
+    await place.close()
+    place.spoil(1)
+
+    with pytest.raises(Unavailable):
+        await (await place.open()).caller("bob").state("report")
+
+
+async def test_after_a_finish_the_state_is_that_of_the_run_that_is_over(
+    workspace: Workspace,
+) -> None:
+    ann, bob = workspace.caller("ann"), workspace.caller("bob")
+    await ann.save("report", {"a": 1})
+    await ann.finish("report")
+
+    assert await bob.state("report") == (await bob.load("report")).state
+    # It has been told, so its next write opens a new run.
+    assert (await bob.save("report", {"b": 2})).run == 2
+
+
 # --- who resumed ------------------------------------------------------------------------------
 
 

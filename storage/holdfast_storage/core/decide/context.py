@@ -9,7 +9,7 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
-from holdfast_storage.core.errors import InvalidValue, RunClosed, TooLarge, Unknown
+from holdfast_storage.core.errors import InvalidValue, RunClosed, TooLarge, Unavailable, Unknown
 from holdfast_storage.core.fold import Fold
 from holdfast_storage.core.limits import Settings
 from holdfast_storage.core.records import Draft
@@ -94,6 +94,13 @@ def require_task(fold: Fold) -> None:
     """Refuse what makes sense only for a task that exists."""
     if fold.run == 0:
         raise Unknown("task", fold.task)
+
+
+def require_state(fold: Fold) -> None:
+    """Refuse what rests on a state that cannot be read: unknown is not empty."""
+    if fold.state_lost or fold.state_pruned:
+        why = "its record is damaged" if fold.state_lost else "it was pruned"
+        raise Unavailable(fold.checkpoint, why)
 
 
 def require_open_run(fold: Fold) -> None:

@@ -151,11 +151,7 @@ class Segments:
             return False
 
     def _is_followed(self, number: int) -> bool:
-        try:
-            self._disk.stat(f"{self._path}/{segment_name(number + 1)}", at=None)
-        except FileNotFoundError:
-            return False
-        return True
+        return self._disk.is_there(f"{self._path}/{segment_name(number + 1)}")
 
     # --- the newest one -----------------------------------------------------------------------
 

@@ -59,6 +59,41 @@ def test_the_second_question_needs_no_lock(root: Path) -> None:
     assert asked(folder)
 
 
+def test_a_question_after_ones_own_write_needs_no_lock(root: Path) -> None:
+    disk = WithoutLock()
+    folder = task_folder(root, disk)
+    commit(folder, "a")
+    disk.is_locked = True
+
+    assert asked(folder)
+
+
+def test_after_ones_own_write_a_record_of_another_process_is_seen(root: Path) -> None:
+    folder = task_folder(root)
+    commit(folder, "a")
+    commit(task_folder(root), "b")
+
+    assert not asked(folder)
+
+
+def test_after_ones_own_write_a_run_that_another_process_opened_is_seen(root: Path) -> None:
+    folder = task_folder(root)
+    commit(folder, "a")
+    [refusal] = task_folder(root).commit([Recording(drafted("b", opens=True))])
+
+    assert refusal is None
+    assert not asked(folder)
+
+
+def test_after_ones_own_write_what_another_is_just_writing_is_not_passed_over(root: Path) -> None:
+    folder = task_folder(root)
+    commit(folder, "a")
+    with segment(root).open("ab") as journal:
+        journal.write(b'{"seq":2,"id"')
+
+    assert not asked(folder)
+
+
 def test_a_question_needs_no_descriptors(root: Path) -> None:
     folder = committed(task_folder(root), "a")
     folder.close()
