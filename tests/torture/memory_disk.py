@@ -10,7 +10,7 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from random import Random
 from typing import Any, NamedTuple, NoReturn
 
@@ -375,12 +375,6 @@ class MemoryDisk(Disk):
     def stat(self, name: str, *, at: int | None) -> Any:
         self._begin()
         return self._named(name, at).stat()
-
-    def is_there(self, path: str) -> bool:
-        with suppress(FileNotFoundError):
-            self.stat(path, at=None)
-            return True
-        return False
 
     def identity(self, path: str) -> Identity:
         found = self.stat(path, at=None)

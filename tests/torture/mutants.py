@@ -363,7 +363,7 @@ CRASH_MUTANTS = (
     ),
     Mutant(
         "questions answered without a look at the journal",
-        ((Segments, "is_last", yes),),
+        ((Journal, "is_as_it_was", yes),),
         # Others come to work during the first load: the second is to show it.
         (Story(agents=(("mark", *["load"] * 8), ("mark",) * 4), before=("save",)),) * 4,
         at_a_call=3,

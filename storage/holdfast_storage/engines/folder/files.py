@@ -143,10 +143,6 @@ class Disk:
         """Look at a name, never through a link."""
         return os.stat(name, dir_fd=at, follow_symlinks=False)
 
-    def is_there(self, path: str) -> bool:
-        """Say whether something has a whole path: an answer costs half of a look, or of a refusal."""
-        return os.access(path, os.F_OK)
-
     def identity(self, path: str) -> Identity:
         """Say which file has a whole path, and its size, without asking for its times.
 

@@ -123,7 +123,11 @@ class Journal:
             return self._segments.is_last(reached.segment, seen)
         # What is written over room makes the file no larger, and its time may have been the same tick.
         # Needs the descriptor.
-        return self._segments.is_open_last() and self._ends_at(reached)
+        try:
+            return self._segments.is_open_last() and self._ends_at(reached)
+        except OSError:
+            # Under the lock it is looked at more closely, and said what is wrong.
+            return False
 
     def _noted_length(self, reached: Reached) -> int | None:
         """Give how long the journal is, if all that was done since is to append and to flush.

@@ -151,7 +151,11 @@ class Segments:
             return False
 
     def _is_followed(self, number: int) -> bool:
-        return self._disk.is_there(f"{self._path}/{segment_name(number + 1)}")
+        try:
+            self._disk.stat(f"{self._path}/{segment_name(number + 1)}", at=None)
+        except FileNotFoundError:
+            return False
+        return True
 
     # --- the newest one -----------------------------------------------------------------------
 
