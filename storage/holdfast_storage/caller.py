@@ -66,6 +66,8 @@ _LIGHT_BYTES = 128 * 2**10
 _LIGHT_STATE_BYTES = 2 * 2**20
 # More than any call of ours needs that is within its limits; what is beyond is not known again.
 _REST_BYTES = 64 * 2**20
+# What is no longer than this is remembered as it is.
+_SMALL_BYTES = 256
 _OVER = "it belongs to a run that is over; load first"
 _NO_STATE = StateRequest()
 
@@ -861,7 +863,11 @@ def _encoded(value: Any, max_bytes: int, max_depth: int) -> bytes:
 
 def _known_again(raw: bytes, rest: bytes, *, replace: bool) -> tuple[bytes, bytes]:
     """Give what a call is known by; a state that is kept whole need not be made smaller for it."""
-    return raw if replace else sha256(raw).digest(), sha256(rest).digest()
+    return raw if replace else _made_small(raw), _made_small(rest)
+
+
+def _made_small(raw: bytes) -> bytes:
+    return raw if len(raw) <= _SMALL_BYTES else b"sha256 " + sha256(raw).digest()
 
 
 def _kept(state: JsonObject | None, raw: bytes) -> Snapshot | JsonObject | None:

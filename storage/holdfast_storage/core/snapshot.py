@@ -23,19 +23,20 @@ _GOLDEN = 0.6180339887498949
 class Snapshot:
     """A state that nobody changes: what comes after it is another one, which may share its objects."""
 
-    __slots__ = ("_keys", "_raw", "_value")
+    __slots__ = ("_keys", "_value", "raw")
 
     def __init__(self, value: JsonObject) -> None:
         self._value: JsonObject | None = value
         # The keys are what counts in here: until the objects are made each stands there with None.
         self._keys: JsonObject = value
-        self._raw = b""
+        # Its bytes, if anybody has encoded it.
+        self.raw = b""
 
     @classmethod
     def encoded(cls, state: JsonObject, raw: bytes) -> Snapshot:
         """Keep the bytes of a state that somebody else may change from now on, and its keys."""
         kept = cls(dict.fromkeys(state))
-        kept._value, kept._raw = None, raw
+        kept._value, kept.raw = None, raw
         return kept
 
     @classmethod
@@ -48,7 +49,7 @@ class Snapshot:
         """The objects, never to be changed."""
         value = self._value
         if value is None:
-            self._value = self._keys = value = strict_json.decode(self._raw)
+            self._value = self._keys = value = strict_json.decode(self.raw)
         return value
 
     @property
@@ -56,14 +57,9 @@ class Snapshot:
         """Its keys, which are known without the objects."""
         return self._keys.keys()
 
-    @property
-    def raw(self) -> bytes:
-        """Its bytes, if anybody has encoded it."""
-        return self._raw
-
     def encoding(self) -> bytes:
         """Give its bytes, made now if nobody has."""
-        return self._raw or strict_json.encode(self.value)
+        return self.raw or strict_json.encode(self.value)
 
     def __eq__(self, other: object) -> bool:
         return self is other or self.value == plain(other)
@@ -75,9 +71,9 @@ class Snapshot:
 
     def apart(self) -> JsonObject:
         """Give objects that are nobody else's."""
-        if not self._raw:
+        if not self.raw:
             return strict_json.apart(self.value)
-        copy: JsonObject = strict_json.decode(self._raw)
+        copy: JsonObject = strict_json.decode(self.raw)
         return copy
 
 
