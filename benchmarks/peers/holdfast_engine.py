@@ -7,7 +7,7 @@ from pathlib import Path
 
 from benchmarks.store import RESULT, LeftOut, State
 from holdfast_storage.core.records import Draft, Entry, Record
-from holdfast_storage.engines.folder.files import Disk
+from holdfast_storage.engines.folder.disk import Disk
 from holdfast_storage.engines.folder.limits import Limits
 from holdfast_storage.engines.folder.task_folder import TaskFolder
 from holdfast_storage.engines.folder.workspace_folder import WorkspaceFolder

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast_storage.core.strict_json import is_object
 from holdfast_storage.engines.folder import heads
-from holdfast_storage.engines.folder.files import Disk
+from holdfast_storage.engines.folder.disk import Disk
 from holdfast_storage.engines.folder.workspace_folder import WorkspaceFolder
 from holdfast_storage.location import locate
 

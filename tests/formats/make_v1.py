@@ -21,7 +21,7 @@ from typing import Any
 from holdfast_storage.core import strict_json, view
 from holdfast_storage.core.limits import Settings
 from holdfast_storage.engines.folder import FolderEngine
-from holdfast_storage.engines.folder.files import Disk
+from holdfast_storage.engines.folder.disk import Disk
 from holdfast_storage.readme import README
 from holdfast_storage.workspace import Workspace
 

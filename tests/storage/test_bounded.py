@@ -24,7 +24,7 @@ from holdfast_storage.desk import Folds
 from holdfast_storage.engines.base import Beside
 from holdfast_storage.engines.folder import FolderEngine, engine
 from holdfast_storage.engines.folder.commit_queue import CommitQueue
-from holdfast_storage.engines.folder.files import Disk
+from holdfast_storage.engines.folder.disk import Disk
 from holdfast_storage.engines.folder.progress import Reached
 from holdfast_storage.engines.folder.task_folder import TaskFolder
 from holdfast_storage.engines.folder.trash import Trash

@@ -10,7 +10,7 @@ import pytest
 
 from holdfast_storage.core import strict_json, view
 from holdfast_storage.engines.folder import FolderEngine
-from holdfast_storage.engines.folder.files import Disk
+from holdfast_storage.engines.folder.disk import Disk
 from holdfast_storage.workspace import Workspace
 
 TASK = "collect"

@@ -15,7 +15,7 @@ from holdfast_storage.core import strict_json, view
 from holdfast_storage.core.errors import JournalReplaced, Unavailable
 from holdfast_storage.core.records import Entry, Place, Record
 from holdfast_storage.engines.folder import FolderEngine
-from holdfast_storage.engines.folder.files import Disk
+from holdfast_storage.engines.folder.disk import Disk
 from holdfast_storage.workspace import Workspace
 
 TASK = "report"

@@ -11,7 +11,7 @@ from tests.storage.processes import Parent, all_at_once, child, children, let_go
 
 from holdfast_storage.core import strict_json, view
 from holdfast_storage.engines.folder import FolderEngine
-from holdfast_storage.engines.folder.files import Disk
+from holdfast_storage.engines.folder.disk import Disk
 from holdfast_storage.results import StepLine
 from holdfast_storage.workspace import Workspace
 

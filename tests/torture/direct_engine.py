@@ -37,7 +37,7 @@ from holdfast_storage.engines.base import (
 )
 from holdfast_storage.engines.folder import heads, workspace_folder
 from holdfast_storage.engines.folder.check import Checker
-from holdfast_storage.engines.folder.files import Disk
+from holdfast_storage.engines.folder.disk import Disk
 from holdfast_storage.engines.folder.limits import Limits
 from holdfast_storage.engines.folder.planting import Planting
 from holdfast_storage.engines.folder.task_folder import TaskFolder

@@ -13,7 +13,7 @@ from tests.torture.direct_engine import DirectEngine
 from holdfast_storage.core.records import DamagedLine, Draft, Entry, Record
 from holdfast_storage.core.strict_json import JsonObject
 from holdfast_storage.engines.base import Operation
-from holdfast_storage.engines.folder.files import Disk
+from holdfast_storage.engines.folder.disk import Disk
 from holdfast_storage.engines.folder.limits import Limits
 
 Said = tuple[str, str, str, JsonObject]

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from random import Random
 from typing import Any, NamedTuple, NoReturn
 
-from holdfast_storage.engines.folder.files import Disk, Identity
+from holdfast_storage.engines.folder.disk import Disk, Identity
 
 SECOND = 1_000_000_000
 _MADE_BEFORE = 1_800_000_000 * SECOND

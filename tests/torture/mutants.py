@@ -37,7 +37,6 @@ from holdfast_storage.engines.folder.lock import LOCK, TaskLock
 from holdfast_storage.engines.folder.names import VIEW
 from holdfast_storage.engines.folder.planting import Planting
 from holdfast_storage.engines.folder.publishing import Publication
-from holdfast_storage.engines.folder.segments import Segments
 from holdfast_storage.engines.folder.task_folder import TaskFolder
 from holdfast_storage.engines.folder.trash import Trash
 from holdfast_storage.engines.folder.views import Views

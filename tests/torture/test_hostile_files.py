@@ -15,7 +15,8 @@ from tests.torture.hostile_files import Case
 from holdfast_storage.core import records, strict_json
 from holdfast_storage.core.errors import Unreadable
 from holdfast_storage.engines.base import Head
-from holdfast_storage.engines.folder import files, heads
+from holdfast_storage.engines.folder import heads
+from holdfast_storage.engines.folder.disk import Disk
 
 STATE = "tasks/report/state.json"
 OLD, NEWEST = "tasks/report/journal/000001.jsonl", "tasks/report/journal/000002.jsonl"
@@ -103,12 +104,10 @@ def test_taking_a_broken_file_for_an_empty_one_is_found(monkeypatch: pytest.Monk
 
 
 def test_following_links_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def follow(
-        self: files.Disk, name: str, flags: int, mode: int = 0o600, *, at: int | None
-    ) -> int:
+    def follow(self: Disk, name: str, flags: int, mode: int = 0o600, *, at: int | None) -> int:
         return os.open(name, flags | os.O_CLOEXEC, mode, dir_fd=at)
 
-    monkeypatch.setattr(files.Disk, "open", follow)
+    monkeypatch.setattr(Disk, "open", follow)
 
     assert found(Case("tasks/report/loads.jsonl", "put a link in the place of"))
 

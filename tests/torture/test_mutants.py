@@ -11,7 +11,7 @@ from tests.torture.memory_disk import MemoryDisk
 from tests.torture.mutants import CRASH_MUTANTS, DISK_MUTANTS, DiskMutant, Mutant
 from tests.torture.workloads import Story
 
-from holdfast_storage.engines.folder.files import Disk
+from holdfast_storage.engines.folder.disk import Disk
 
 _STATES = 400
 

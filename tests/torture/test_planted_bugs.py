@@ -20,7 +20,7 @@ from tests.torture.live_memory import LiveMemory
 from tests.torture.soak import Sample
 
 from holdfast_storage.engines.folder import alive, kept, rewriting, task_folder
-from holdfast_storage.engines.folder.files import Disk
+from holdfast_storage.engines.folder.disk import Disk
 from holdfast_storage.engines.folder.publishing import Publication
 
 SEED = 7

@@ -19,7 +19,7 @@ from tests.torture.memory_disk import File, FileSystem, Folder, Killed, MemoryDi
 from holdfast_storage.caller import Caller
 from holdfast_storage.core.errors import LoadFirst, Unavailable
 from holdfast_storage.core.records import Place, Record, decode_line
-from holdfast_storage.engines.folder.files import FOLDER
+from holdfast_storage.engines.folder.disk import FOLDER
 from holdfast_storage.engines.folder.limits import Limits
 from holdfast_storage.results import Brief
 from holdfast_storage.workspace import Workspace

@@ -15,7 +15,7 @@ import pytest
 from holdfast_storage.caller import Caller
 from holdfast_storage.core.errors import InvalidValue, LoadFirst, NotSaved
 from holdfast_storage.engines.folder import FolderEngine
-from holdfast_storage.engines.folder.files import Disk
+from holdfast_storage.engines.folder.disk import Disk
 from holdfast_storage.workspace import Workspace
 
 if TYPE_CHECKING:

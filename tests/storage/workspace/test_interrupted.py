@@ -14,7 +14,7 @@ import pytest
 from holdfast_storage import Workspace, pruning
 from holdfast_storage.core.errors import InvalidName, NotSaved, Unavailable
 from holdfast_storage.engines.folder import FolderEngine
-from holdfast_storage.engines.folder.files import Disk
+from holdfast_storage.engines.folder.disk import Disk
 from holdfast_storage.engines.folder.rewriting import Rewriting
 
 

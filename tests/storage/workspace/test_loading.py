@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from holdfast_storage.core.errors import InvalidName, InvalidValue, LoadFirst, Unavailable, Unknown
-from holdfast_storage.engines.folder.files import Disk
+from holdfast_storage.engines.folder.disk import Disk
 
 if TYPE_CHECKING:
     from tests.storage.workspace.conftest import FolderPlace, Place

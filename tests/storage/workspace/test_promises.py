@@ -13,7 +13,7 @@ import pytest
 
 from holdfast_storage.core.errors import ClaimReplaced, Damaged, HoldfastError, InDoubt, NotSaved
 from holdfast_storage.engines.folder import FolderEngine
-from holdfast_storage.engines.folder.files import Disk
+from holdfast_storage.engines.folder.disk import Disk
 from holdfast_storage.workspace import Workspace
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from holdfast_storage.core.errors import UnsafeFile
+from holdfast_storage.engines.folder.disk import READ
 from holdfast_storage.engines.folder.files import (
-    READ,
     make_folder,
     new_file,
     open_file,
@@ -17,7 +17,7 @@ from holdfast_storage.engines.folder.files import (
 from holdfast_storage.engines.folder.names import ALIVE, is_process, temporary_name
 
 if TYPE_CHECKING:
-    from holdfast_storage.engines.folder.files import Disk
+    from holdfast_storage.engines.folder.disk import Disk
 
 # So many files of dead processes are tidied up at once, at most.
 _SWEPT = 100

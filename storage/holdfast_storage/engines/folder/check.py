@@ -12,13 +12,8 @@ from holdfast_storage.core.ids import folder_name
 from holdfast_storage.core.records import DamagedLine, Place, Record, decode_line
 from holdfast_storage.engines.base import Finding
 from holdfast_storage.engines.folder import names
-from holdfast_storage.engines.folder.files import (
-    Disk,
-    open_folder,
-    read_file,
-    reading,
-    untouched_seconds,
-)
+from holdfast_storage.engines.folder.disk import Disk
+from holdfast_storage.engines.folder.files import open_folder, read_file, reading, untouched_seconds
 from holdfast_storage.engines.folder.kept import Kept
 from holdfast_storage.engines.folder.limits import ABANDONED_SECONDS
 from holdfast_storage.engines.folder.lines import BLANKS

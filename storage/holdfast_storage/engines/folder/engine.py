@@ -22,7 +22,7 @@ from holdfast_storage.engines.base import (
 from holdfast_storage.engines.folder import heads, names, watcher
 from holdfast_storage.engines.folder.check import Checker
 from holdfast_storage.engines.folder.commit_queue import CommitQueue, Turns
-from holdfast_storage.engines.folder.files import Disk
+from holdfast_storage.engines.folder.disk import Disk
 from holdfast_storage.engines.folder.limits import Limits
 from holdfast_storage.engines.folder.planting import Planting
 from holdfast_storage.engines.folder.progress import Reached

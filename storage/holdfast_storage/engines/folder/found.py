@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Literal
 from holdfast_storage.core import strict_json
 from holdfast_storage.core.errors import Unreadable, UnsafeFile
 from holdfast_storage.core.seal import is_sealed
-from holdfast_storage.engines.folder.files import READ, LeaseUnsupported, open_file, read_fd
+from holdfast_storage.engines.folder.disk import READ, LeaseUnsupported
+from holdfast_storage.engines.folder.files import open_file, read_fd
 from holdfast_storage.engines.folder.kept import Kept
 
 if TYPE_CHECKING:
     import os
 
-    from holdfast_storage.engines.folder.files import Disk
+    from holdfast_storage.engines.folder.disk import Disk
     from holdfast_storage.engines.folder.limits import Limits
 
 Stamp = tuple[int, int, int, int]

@@ -12,9 +12,8 @@ from holdfast_storage.core.errors import HoldfastError
 from holdfast_storage.core.ids import folder_name
 from holdfast_storage.core.records import Place, Record, decode_line
 from holdfast_storage.engines.base import Head
+from holdfast_storage.engines.folder.disk import READ, Disk
 from holdfast_storage.engines.folder.files import (
-    READ,
-    Disk,
     new_file,
     open_file,
     opened_folder,

@@ -12,7 +12,7 @@ from holdfast_storage.engines.folder.progress import Progress, Reached
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from holdfast_storage.engines.folder.files import Disk
+    from holdfast_storage.engines.folder.disk import Disk
     from holdfast_storage.engines.folder.lines import Numbered
     from holdfast_storage.engines.folder.progress import Extent
     from holdfast_storage.engines.folder.segments import Segments

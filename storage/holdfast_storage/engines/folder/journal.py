@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING
 from holdfast_storage.core.errors import JournalReplaced, NotSaved
 from holdfast_storage.core.records import Place, Record
 from holdfast_storage.engines.folder import lines, tail
+from holdfast_storage.engines.folder.disk import UPDATE
 from holdfast_storage.engines.folder.drafting import Chunk, Drafting
-from holdfast_storage.engines.folder.files import UPDATE, open_file, write_at
+from holdfast_storage.engines.folder.files import open_file, write_at
 from holdfast_storage.engines.folder.names import segment_name
 from holdfast_storage.engines.folder.progress import COMPARED, Extent, Progress, Reached
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from holdfast_storage.engines.folder.files import Disk
+    from holdfast_storage.engines.folder.disk import Disk
     from holdfast_storage.engines.folder.found import Stamp
     from holdfast_storage.engines.folder.limits import Limits
     from holdfast_storage.engines.folder.lines import Numbered

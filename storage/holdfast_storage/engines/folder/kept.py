@@ -7,9 +7,8 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from holdfast_storage.engines.folder import names
+from holdfast_storage.engines.folder.disk import READ, Disk
 from holdfast_storage.engines.folder.files import (
-    READ,
-    Disk,
     make_folder,
     open_file,
     open_folder,

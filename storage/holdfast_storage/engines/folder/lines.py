@@ -13,7 +13,7 @@ from holdfast_storage.core.snapshot import Snapshot
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from holdfast_storage.engines.folder.files import Disk
+    from holdfast_storage.engines.folder.disk import Disk
 
 Numbered = tuple[int, Entry]
 

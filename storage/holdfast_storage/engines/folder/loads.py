@@ -6,13 +6,14 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from holdfast_storage.core import strict_json
-from holdfast_storage.engines.folder.files import APPEND, new_file, open_file, read_file, write_all
+from holdfast_storage.engines.folder.disk import APPEND
+from holdfast_storage.engines.folder.files import new_file, open_file, read_file, write_all
 from holdfast_storage.engines.folder.names import LOADS, OLD_LOADS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from holdfast_storage.engines.folder.files import Disk
+    from holdfast_storage.engines.folder.disk import Disk
 
 
 def append(disk: Disk, folder: int, line: Mapping[str, Any], limit_bytes: int) -> None:

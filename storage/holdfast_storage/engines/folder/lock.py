@@ -12,13 +12,8 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from holdfast_storage.core.errors import Busy
-from holdfast_storage.engines.folder.files import (
-    UPDATE,
-    Disk,
-    new_file,
-    open_at_least_to_read,
-    open_file,
-)
+from holdfast_storage.engines.folder.disk import UPDATE, Disk
+from holdfast_storage.engines.folder.files import new_file, open_at_least_to_read, open_file
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from holdfast_storage.core.ids import folder_name
 from holdfast_storage.engines.folder import loads, names
+from holdfast_storage.engines.folder.disk import APPEND
 from holdfast_storage.engines.folder.drafting import Drafting
 from holdfast_storage.engines.folder.files import (
-    APPEND,
     make_folder,
     new_file,
     open_folder,
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from holdfast_storage.core.records import Draft
     from holdfast_storage.engines.base import Beside
+    from holdfast_storage.engines.folder.disk import Disk
     from holdfast_storage.engines.folder.drafting import Chunk
-    from holdfast_storage.engines.folder.files import Disk
     from holdfast_storage.engines.folder.limits import Limits
     from holdfast_storage.engines.folder.workspace_folder import WorkspaceFolder
 

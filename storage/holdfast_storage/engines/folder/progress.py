@@ -11,7 +11,7 @@ from holdfast_storage.engines.folder import lines
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from holdfast_storage.engines.folder.files import Disk
+    from holdfast_storage.engines.folder.disk import Disk
     from holdfast_storage.engines.folder.lines import Numbered
 
 # A longer last line is compared by its end only; its crc is in there.

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from holdfast_storage.core import strict_json
 from holdfast_storage.core.seal import embedded_revision
-from holdfast_storage.engines.folder.files import ExchangeUnsupported
+from holdfast_storage.engines.folder.disk import ExchangeUnsupported
 from holdfast_storage.engines.folder.found import Found, stamp_of
 from holdfast_storage.engines.folder.names import VIEW, leftover_name
 
 if TYPE_CHECKING:
-    from holdfast_storage.engines.folder.files import Disk
+    from holdfast_storage.engines.folder.disk import Disk
     from holdfast_storage.engines.folder.views import Views
 
 

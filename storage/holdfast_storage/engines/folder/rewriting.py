@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from holdfast_storage.core.records import Draft
-    from holdfast_storage.engines.folder.files import Disk
+    from holdfast_storage.engines.folder.disk import Disk
     from holdfast_storage.engines.folder.task_folder import TaskFolder
     from holdfast_storage.engines.folder.trash import Trash
 

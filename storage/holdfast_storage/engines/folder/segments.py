@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from holdfast_storage.core.records import Place, Record
 from holdfast_storage.engines.folder import lines
+from holdfast_storage.engines.folder.disk import READ, UPDATE
 from holdfast_storage.engines.folder.files import (
-    READ,
-    UPDATE,
     make_folder,
     new_file,
     open_at_least_to_read,
@@ -22,7 +21,7 @@ from holdfast_storage.engines.folder.names import JOURNAL, segment_name, segment
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from holdfast_storage.engines.folder.files import Disk
+    from holdfast_storage.engines.folder.disk import Disk
     from holdfast_storage.engines.folder.found import Stamp
 
 _FIRSTS_KEPT = 64

@@ -11,7 +11,7 @@ from holdfast_storage.engines.folder.lines import BLANKS, lines_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holdfast_storage.engines.folder.files import Disk
+    from holdfast_storage.engines.folder.disk import Disk
 
 _BLOCK = 1 << 16
 # A disk writes so much at once or not at all; what is larger, in any order.

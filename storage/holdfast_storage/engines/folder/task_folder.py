@@ -20,9 +20,8 @@ from holdfast_storage.core.ids import folder_name
 from holdfast_storage.core.records import DamagedLine
 from holdfast_storage.engines.folder import heads, loads, names
 from holdfast_storage.engines.folder.batch import Batch, accept, asked
+from holdfast_storage.engines.folder.disk import FOLDER, Disk
 from holdfast_storage.engines.folder.files import (
-    FOLDER,
-    Disk,
     make_folder,
     open_folder,
     reading,

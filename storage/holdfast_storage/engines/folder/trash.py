@@ -11,8 +11,8 @@ from holdfast_storage.core import strict_json
 from holdfast_storage.core.errors import Unknown, Unreadable
 from holdfast_storage.core.times import stamp
 from holdfast_storage.engines.base import Trashed
+from holdfast_storage.engines.folder.disk import Disk
 from holdfast_storage.engines.folder.files import (
-    Disk,
     make_folder,
     open_folder,
     opened_folder,

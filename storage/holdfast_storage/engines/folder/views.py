@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from holdfast_storage.core.errors import UnsafeFile
 from holdfast_storage.engines.base import Sighting
-from holdfast_storage.engines.folder.files import Disk, new_file, write_all
+from holdfast_storage.engines.folder.disk import Disk
+from holdfast_storage.engines.folder.files import new_file, write_all
 from holdfast_storage.engines.folder.found import NO_FILE, Finder, Found, Stamp, stamp_of
 from holdfast_storage.engines.folder.names import EDITOR_FILES, VIEW, is_leftover, leftover_name
 from holdfast_storage.engines.folder.publishing import Publication

@@ -11,8 +11,8 @@ from holdfast_storage.core import strict_json
 from holdfast_storage.core.errors import NewerFormat, Unreadable
 from holdfast_storage.engines.folder import names
 from holdfast_storage.engines.folder.alive import Alive
+from holdfast_storage.engines.folder.disk import Disk
 from holdfast_storage.engines.folder.files import (
-    Disk,
     make_folder,
     open_folder,
     opened_folder,

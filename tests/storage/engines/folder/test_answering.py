@@ -17,7 +17,7 @@ from tests.storage.engines.folder.harness import (
 )
 
 from holdfast_storage.core.errors import NotSaved
-from holdfast_storage.engines.folder.files import Disk
+from holdfast_storage.engines.folder.disk import Disk
 from holdfast_storage.engines.folder.task_folder import TaskFolder
 
 

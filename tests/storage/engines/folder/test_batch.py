@@ -10,7 +10,7 @@ from tests.storage.engines.folder.harness import Recording, drafted, ids, task_f
 
 from holdfast_storage.core.records import Record
 from holdfast_storage.engines.base import Foreseeing
-from holdfast_storage.engines.folder.files import Disk
+from holdfast_storage.engines.folder.disk import Disk
 
 
 class Story:

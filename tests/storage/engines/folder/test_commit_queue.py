@@ -25,7 +25,7 @@ from tests.storage.engines.folder.harness import (
 from holdfast_storage.core.errors import JournalReplaced
 from holdfast_storage.core.records import Draft, Entry
 from holdfast_storage.engines.folder import FolderEngine
-from holdfast_storage.engines.folder.files import Disk
+from holdfast_storage.engines.folder.disk import Disk
 
 # However slow the machine is today, a commit counts as quick.
 PATIENT = 60.0

@@ -11,7 +11,7 @@ import pytest_asyncio
 from holdfast_storage.conformance import EngineConformance, OpenEngine, closing_all
 from holdfast_storage.core.ids import folder_name
 from holdfast_storage.engines.folder import FolderEngine
-from holdfast_storage.engines.folder.files import Disk
+from holdfast_storage.engines.folder.disk import Disk
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Generator

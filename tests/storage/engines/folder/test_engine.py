@@ -29,7 +29,7 @@ from holdfast_storage.core.errors import (
     UnsafeFile,
 )
 from holdfast_storage.engines.folder import FolderEngine
-from holdfast_storage.engines.folder.files import Disk
+from holdfast_storage.engines.folder.disk import Disk
 from holdfast_storage.workspace import Workspace
 
 

@@ -17,7 +17,7 @@ from tests.storage.engines.folder.harness import (
 )
 
 from holdfast_storage.core.errors import Damaged, NotSaved
-from holdfast_storage.engines.folder.files import Disk, Identity
+from holdfast_storage.engines.folder.disk import Disk, Identity
 from holdfast_storage.engines.folder.workspace_folder import WorkspaceFolder
 
 

@@ -29,7 +29,7 @@ from tests.storage.engines.folder.harness import (
 
 from holdfast_storage.core.errors import Damaged, JournalReplaced, NotSaved
 from holdfast_storage.core.records import DamagedLine, Record
-from holdfast_storage.engines.folder.files import FILE_MODE, Disk, Identity
+from holdfast_storage.engines.folder.disk import FILE_MODE, Disk, Identity
 from holdfast_storage.engines.folder.trash import Trash
 from holdfast_storage.engines.folder.workspace_folder import WorkspaceFolder
 

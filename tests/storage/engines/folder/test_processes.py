@@ -33,7 +33,7 @@ from tests.storage.processes import Parent, all_at_once, child
 from holdfast_storage.core.errors import Busy
 from holdfast_storage.core.records import Record
 from holdfast_storage.engines.folder import FolderEngine
-from holdfast_storage.engines.folder.files import Disk
+from holdfast_storage.engines.folder.disk import Disk
 
 
 async def commits_many(parent: Parent, root: Path, name: str, count: int) -> list[int]:

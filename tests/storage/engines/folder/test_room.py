@@ -25,7 +25,7 @@ from tests.storage.processes import Parent, child
 
 from holdfast_storage.core.records import Record
 from holdfast_storage.engines.folder.check import Checker
-from holdfast_storage.engines.folder.files import Disk
+from holdfast_storage.engines.folder.disk import Disk
 from holdfast_storage.engines.folder.limits import Limits
 from holdfast_storage.engines.folder.lock import LOCK
 from holdfast_storage.engines.folder.task_folder import TaskFolder

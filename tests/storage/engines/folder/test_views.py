@@ -13,7 +13,7 @@ from tests.storage.engines.folder.harness import Interrupting, commit, quarantin
 
 from holdfast_storage.core.errors import UnsafeFile
 from holdfast_storage.core.seal import seal
-from holdfast_storage.engines.folder.files import Disk, ExchangeUnsupported, LeaseUnsupported
+from holdfast_storage.engines.folder.disk import Disk, ExchangeUnsupported, LeaseUnsupported
 from holdfast_storage.engines.folder.task_folder import TaskFolder
 
 BY_HAND = b'{"task": "t", "state": {"by": "hand"}}\n'
