@@ -131,8 +131,38 @@ def _is_small(fold: Fold) -> bool:
     return states + len(fold.steps) * _STEP_BYTES <= _SMALL_BYTES
 
 
-class _Question(Generic[T]):
-    """Something to be read off a task, on its way through an engine: nothing of it is recorded."""
+class _OnItsWay:
+    """What goes through an engine and sees one task through one fold to the end.
+
+    The cache may give up its own while a worker waits for the disk, and a fold that begins in the middle
+    takes the task for a new one.
+    """
+
+    def __init__(self, desk: Desk, task: str, *, may_read_again: bool, begins_anew: bool) -> None:
+        self._desk, self._task = desk, task
+        self._may_read_again, self._begins_anew = may_read_again, begins_anew
+        self._fold: Fold
+
+    @property
+    def known(self) -> int:
+        self._fold = self._desk.folds.get(self._task, is_anew=self._begins_anew)
+        return self._fold.seq
+
+    def _read_on(self, entries: Sequence[Entry]) -> Fold:
+        fold = self._fold
+        is_new = fold.seq == 0
+        if entries:
+            advance(fold, entries)
+        if is_new:
+            # What was read just now lies where it was read.
+            fold.rewritten = False
+        elif fold.rewritten and self._may_read_again:
+            raise Moved
+        return fold
+
+
+class _Question(_OnItsWay, Generic[T]):
+    """Something to be read off a task: nothing of it is recorded."""
 
     def __init__(
         self,
@@ -144,21 +174,12 @@ class _Question(Generic[T]):
         may_read_again: bool,
         begins_anew: bool,
     ) -> None:
-        self._desk, self._task, self._answer, self._learn = desk, task, answer, learn
-        self._may_read_again, self._begins_anew = may_read_again, begins_anew
-        self._fold: Fold
+        super().__init__(desk, task, may_read_again=may_read_again, begins_anew=begins_anew)
+        self._answer, self._learn = answer, learn
         self.result: T
 
-    @property
-    def known(self) -> int:
-        # The same fold to the end: the cache may give up its own while a worker waits for the disk,
-        # and a fold that begins in the middle takes the task for a new one.
-        self._fold = self._desk.folds.get(self._task, is_anew=self._begins_anew)
-        return self._fold.seq
-
     def decide(self, entries: Sequence[Entry]) -> Draft | None:
-        _read_on(self._fold, entries, may_read_again=self._may_read_again)
-        self.result = self._answer(self._fold)
+        self.result = self._answer(self._read_on(entries))
         return None
 
     def accept(self, record: Record | None) -> None:
@@ -167,8 +188,8 @@ class _Question(Generic[T]):
             self._desk.folds.drop(self._task)
 
 
-class _Operation(Foreseeing, Generic[T]):
-    """One decision on its way through an engine.
+class _Operation(_OnItsWay, Foreseeing, Generic[T]):
+    """One decision on its way to the log.
 
     Its answer tells of the task right after its own record, whatever else goes into the same write.
     """
@@ -185,25 +206,17 @@ class _Operation(Foreseeing, Generic[T]):
         may_read_again: bool,
         begins_anew: bool,
     ) -> None:
-        self._desk, self._task, self._author = desk, task, author
-        self._decide, self._answer, self._learn = decide, answer, learn
-        self._may_read_again, self._begins_anew = may_read_again, begins_anew
+        super().__init__(desk, task, may_read_again=may_read_again, begins_anew=begins_anew)
+        self._author, self._decide = author, decide
+        self._answer, self._learn = answer, learn
         self._decision: Decision
-        self._fold: Fold
         self._foreseen: tuple[T, Record | None] | None = None
         self.record: Record | None = None
         self.result: T
 
-    @property
-    def known(self) -> int:
-        # The same one to the end, as for a question.
-        self._fold = self._desk.folds.get(self._task, is_anew=self._begins_anew)
-        return self._fold.seq
-
     def decide(self, entries: Sequence[Entry]) -> Draft | None:
-        fold = self._fold
         self._foreseen = None
-        _read_on(fold, entries, may_read_again=self._may_read_again)
+        fold = self._read_on(entries)
         self._decision = self._decide(fold, self._desk.context(fold, self._author))
         return self._decision.draft
 
@@ -231,17 +244,6 @@ class _Operation(Foreseeing, Generic[T]):
         if self._fold.rewritten or is_elsewhere:
             # Prune moved lines about, or a failing disk did: the places remembered are not theirs.
             self._desk.folds.drop(self._task)
-
-
-def _read_on(fold: Fold, entries: Sequence[Entry], *, may_read_again: bool) -> None:
-    is_new = fold.seq == 0
-    if entries:
-        advance(fold, entries)
-    if is_new:
-        # What was read just now lies where it was read.
-        fold.rewritten = False
-    elif fold.rewritten and may_read_again:
-        raise Moved
 
 
 class Moved(Exception):
