@@ -32,9 +32,11 @@ from holdfast_storage.core.errors import (
     InvalidValue,
     RevisionNeeded,
     TooLarge,
+    Unavailable,
     Unknown,
 )
 from holdfast_storage.core.fold import Changed, Changes, Fold
+from holdfast_storage.core.limits import Limits
 from holdfast_storage.core.records import Place, Record
 from holdfast_storage.core.snapshot import Snapshot
 from holdfast_storage.core.strict_json import JsonObject
@@ -233,20 +235,18 @@ class Caller:
         # Once, for everything that is to be known of it: whether it is the same call again, whether
         # it is within the limits, and how it stands in the journal.
         limits = self._desk.settings.limits
-        raw = b"" if state is None else _encoded(state, limits.state_bytes, limits.depth)
+        raw = b"" if state is None else _state_bytes(state, limits)
         # What is in there is held to limits of its own, and lies deeper than by itself.
         most = max(_REST_BYTES, 2 * limits.state_bytes)
-        rest = _encoded([*arguments, list(refs), revision], most, limits.depth + 2)
-        asked = (
-            _known_again(raw, rest, replace=replace) if rest and (raw or state is None) else None
-        )
+        rest = _bytes_of_rest([*arguments, list(refs), revision], most, limits.depth + 2)
+        asked = _known_again(raw, rest, replace=replace) if rest else None
         remembered = self._memory.meet(task)
         known = remembered.last_save
         if asked and known and known[0] == asked:
             # The same call again, with nothing of this caller's in between: the answer got lost.
             return await asyncio.shield(known[1])
         request = SaveRequest(
-            state=StateRequest(_kept(state, raw), replace, strict_json.apart(append)),
+            state=StateRequest(_kept(state, raw), replace, _kept_additions(append, limits)),
             goal=goal,
             next=next,
             plan=plan,
@@ -427,17 +427,16 @@ class Caller:
             )
             return brief, self._loaded(task, fold, path, brief["state"]), None
 
-        def learn(told: tuple[JsonObject | None, Belief | None, _Noted | None]) -> None:
-            if told[1] is not None:
-                remembered = self._memory.of(task)
-                remembered.belief, remembered.last_save = told[1], None
-
         while True:
             is_light = self._desk.state_bytes(task) <= max(_LIGHT_BYTES, max_tokens)
+            remembered = self._memory.of(task)
             # Not while a save is on its way: it builds on what this caller believed before, and
             # would put that back.
-            async with self._memory.of(task).turn:
-                brief, _, noted = await self._desk.ask(task, of, learn, is_light=is_light)
+            async with remembered.turn:
+                brief, belief, noted = await self._desk.ask(task, of, is_light=is_light)
+                # Only now: whoever has given up waiting was told nothing.
+                if belief is not None:
+                    remembered.learn_load(belief)
             if noted is None:
                 return brief
             noted.statuses = await self._refs.verify(noted.refs)
@@ -450,8 +449,7 @@ class Caller:
         refs = list(fold.refs.values())[-50:]
         resume: JsonObject = {}
         if self._belief(task).run != fold.run and not self._is_looking:
-            at = stamp(self._desk.clock())
-            resume = {"at": at, "by": self.by, "run": fold.run, "revision": fold.seq}
+            resume = self._resume(fold.run, fold.seq)
         return _Noted(refs, resume) if refs or resume else None
 
     def _compose(
@@ -488,33 +486,38 @@ class Caller:
         )
 
     async def state(self, task: str) -> JsonObject:
-        """Give the whole state and nothing else; it counts as a load. Nothing saved yet is `{}`."""
+        """Give the whole state and nothing else; nothing saved yet is `{}`.
+
+        Whoever has it may save on it, and is still told of what others changed beside it.
+        """
         ids.check_id("task", task)
-        remembered = self._memory.meet(task)
+        self._memory.meet(task)
         await self._people.look(task)
+        remembered = self._memory.of(task)
+        # Not while a save is on its way, as for a load.
+        async with remembered.turn:
+            state, run, seq, is_closed = await self._desk.ask(task, _state_to_take)
+            if run and run != remembered.belief.run:
+                await self._take_up(task, run, seq)
+            if run:
+                remembered.belief.take(state, run, seq, is_closed=is_closed)
+                remembered.last_save = None
+        if run:
+            self._last_task = task
+        else:
+            # Nobody has begun it; or it cannot be read, which is not the same.
+            await self._not_found(task)
+        return state.apart()
 
-        def of(fold: Fold) -> Belief | None:
-            known = remembered.belief
-            if fold.run == 0 or known.run != fold.run:
-                return None
-            require_state(fold)
-            # Often nothing was written since the last time.
-            is_same = known.told == fold.seq and known.state is fold.snapshot
-            return known if is_same else self._loaded(task, fold, "", fold.snapshot)
+    async def _take_up(self, task: str, run: int, seq: int) -> None:
+        """Note who takes up which run, and find settings that were changed."""
+        await self._desk.refresh_settings()
+        if not self._is_looking:
+            await self._desk.engine.log_load(task, self._resume(run, seq))
 
-        def learn(loaded: Belief | None) -> None:
-            if loaded is not None:
-                remembered.belief, remembered.last_save = loaded, None
-
-        while True:
-            async with remembered.turn:
-                belief = await self._desk.ask(task, of, learn)
-            if belief is not None and belief.state is not None:
-                self._last_task = task
-                return Snapshot.of(belief.state).apart()
-            # Somebody takes the task up: that is noted, once for each run.
-            if not (await self.load(task, max_tokens=0)).found:
-                return {}
+    def _resume(self, run: int, seq: int) -> JsonObject:
+        at = stamp(self._desk.clock())
+        return {"at": at, "by": self.by, "run": run, "revision": seq}
 
     async def _look_at(self, task: str, checkpoint: int, path: str, max_tokens: int) -> Brief:
         """Show an earlier checkpoint: looking is not rewinding, and changes no memory."""
@@ -587,11 +590,15 @@ class Caller:
         remembered = self._memory.meet(task)
         remembered.last_save = None
         is_about_state = state is not None or append is not None
+        limits = self._desk.settings.limits
         request = MarkRequest(
             step,
             result,
             outcome,
-            StateRequest(strict_json.apart(state), append=strict_json.apart(append))
+            StateRequest(
+                None if state is None else _kept(state, _state_bytes(state, limits)),
+                append=_kept_additions(append, limits),
+            )
             if is_about_state
             else _NO_STATE,
             next,
@@ -847,17 +854,42 @@ class Caller:
         )
 
 
+def _state_to_take(fold: Fold) -> tuple[Snapshot, int, int, bool]:
+    if fold.run:
+        require_state(fold)
+        newest = fold.checkpoints.get(fold.checkpoint)
+        if newest is not None and not newest.readable:
+            why = "its record is damaged; load_checkpoint gives what was saved before it"
+            raise Unavailable(fold.checkpoint, why)
+    return fold.snapshot, fold.run, fold.seq, fold.is_closed
+
+
 def _refuse_of_another_run(revision: int, opened: int) -> None:
     """A state of an earlier run is nothing to build on in this one."""
     if 0 < revision < opened:
         raise InvalidValue("revision", _OVER)
 
 
-def _encoded(value: Any, max_bytes: int, max_depth: int) -> bytes:
+def _state_bytes(state: JsonObject, limits: Limits) -> bytes:
+    """Encode a state that was sent, or refuse it: what is no JSON is kept by nobody."""
+    return strict_json.check(state, "state", max_bytes=limits.state_bytes, max_depth=limits.depth)
+
+
+def _kept_additions(
+    append: Mapping[str, list[Any]] | None, limits: Limits
+) -> Mapping[str, list[Any]] | None:
+    """Keep what is to be added as it is now, or refuse it."""
+    if append is not None:
+        most = limits.state_bytes
+        strict_json.check(append, "append", max_bytes=most, max_depth=limits.depth)
+    return strict_json.apart(append)
+
+
+def _bytes_of_rest(value: Any, max_bytes: int, max_depth: int) -> bytes:
     try:
         return strict_json.check(value, "the call", max_bytes=max_bytes, max_depth=max_depth)
     except (InvalidValue, TooLarge):
-        # Something in it is no JSON, or there is too much; the decision will say what.
+        # Something in it is of another kind than it should be; the decision will say what.
         return b""
 
 
@@ -871,8 +903,7 @@ def _made_small(raw: bytes) -> bytes:
 
 
 def _kept(state: JsonObject | None, raw: bytes) -> Snapshot | JsonObject | None:
-    """Keep what was sent as it is now."""
-    # Where there are no bytes something in it is no JSON; the decision will say what.
+    """Keep what was sent as it is now; of what is no object the decision will say so."""
     is_object = raw.startswith(b"{")
     return Snapshot.encoded(state, raw) if state and is_object else strict_json.apart(state)
 

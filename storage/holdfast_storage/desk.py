@@ -169,13 +169,12 @@ class _Question(_OnItsWay, Generic[T]):
         desk: Desk,
         task: str,
         answer: Callable[[Fold], T],
-        learn: Callable[[T], object],
         *,
         may_read_again: bool,
         begins_anew: bool,
     ) -> None:
         super().__init__(desk, task, may_read_again=may_read_again, begins_anew=begins_anew)
-        self._answer, self._learn = answer, learn
+        self._answer = answer
         self.result: T
 
     def decide(self, entries: Sequence[Entry]) -> Draft | None:
@@ -183,7 +182,6 @@ class _Question(_OnItsWay, Generic[T]):
         return None
 
     def accept(self, record: Record | None) -> None:
-        self._learn(self.result)
         if self._fold.rewritten:
             self._desk.folds.drop(self._task)
 
@@ -327,18 +325,11 @@ class Desk:
             await self._keep_lost_values(task, record)
         return done.result, record
 
-    async def ask(
-        self,
-        task: str,
-        answer: Callable[[Fold], T],
-        learn: Callable[[T], object] = lambda answer: None,
-        *,
-        is_light: bool = True,
-    ) -> T:
-        """Read something off the fold as it stands now, and `learn` from it if it is durable."""
+    async def ask(self, task: str, answer: Callable[[Fold], T], *, is_light: bool = True) -> T:
+        """Read something off the fold as it stands now, all of it durable."""
 
         def question(**how: bool) -> _Question[T]:
-            return _Question(self, task, answer, learn, **how)
+            return _Question(self, task, answer, **how)
 
         asked = await self._carried_out(task, question, is_light=is_light, only_asks=True)
         return asked.result

@@ -26,6 +26,13 @@ class Remembered:
         """Say whether a save is on its way."""
         return self.turn.locked() or (self.last_save is not None and not self.last_save[1].done())
 
+    def learn_load(self, loaded: Belief) -> None:
+        """Believe what was loaded, unless a step of this caller's has opened another run meanwhile."""
+        if loaded.run >= self.belief.run:
+            loaded.own = self.belief.own
+            self.belief = loaded
+        self.last_save = None
+
     def forget_if_failed(self, saving: asyncio.Future[Saved]) -> None:
         """Let a save that failed be made again, and its error, with all that it holds, go."""
         has_failed = saving.cancelled() or saving.exception() is not None

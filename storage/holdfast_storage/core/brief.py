@@ -200,6 +200,8 @@ def changes_since(changes: Iterable[Changed], belief: Belief, limit: int = 20) -
     first: dict[str, Any] = {}
     own = belief.own
     for noted in [each for each in changes if each.seq > met and each.id not in own]:
+        if noted.seq <= belief.seen and noted.is_of_state:
+            continue
         if noted.seq > heard or is_person(noted.by):
             for changed in noted.each():
                 first.setdefault(changed.path, changed.old)

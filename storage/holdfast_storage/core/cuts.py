@@ -10,7 +10,7 @@ from typing import Any
 
 from holdfast_storage.core import strict_json
 from holdfast_storage.core.delta import MISSING, at, path_of
-from holdfast_storage.core.errors import InvalidValue
+from holdfast_storage.core.errors import InvalidValue, TooLarge
 from holdfast_storage.core.strict_json import JsonObject, is_array, is_object, pointer
 
 RESERVED = ("$cut", "$enc")
@@ -60,33 +60,58 @@ def is_cut(value: Any) -> bool:
     return is_object(value) and "$cut" in value
 
 
-def uncut(value: Any, base: JsonObject, where: str) -> Any:
-    """Put back, from `base`, the values whose placeholders were sent; refuse other reserved keys."""
-    if is_array(value):
-        items = [uncut(item, base, where) for item in value]
-        return value if all(map(_is, items, value)) else items
-    if not is_object(value):
-        return value
-    if "$cut" in value:
-        return _original(value, base, where)
-    if "$enc" in value:
-        raise InvalidValue(where, "the key $enc is reserved")
-    changed = {key: uncut(child, base, where) for key, child in value.items()}
-    return value if all(map(_is, changed.values(), value.values())) else changed
+def uncut(value: Any, base: JsonObject, where: str, max_bytes: int) -> Any:
+    """Put back, from `base`, the values whose placeholders were sent; refuse other reserved keys.
+
+    Refused as well are more than so many bytes: a short call can name one long text very often.
+    """
+    return _Originals(base, where, max_bytes).put_back(value)
+
+
+class _Originals:
+    """The values that were cut, and how much of them was put back."""
+
+    def __init__(self, base: JsonObject, where: str, max_bytes: int) -> None:
+        self._base, self._where, self._max_bytes = base, where, max_bytes
+        self._found: dict[str, tuple[Any, int]] = {}
+        self._size = 0
+
+    def put_back(self, value: Any) -> Any:
+        if is_array(value):
+            items = [self.put_back(item) for item in value]
+            return value if all(map(_is, items, value)) else items
+        if not is_object(value):
+            return value
+        if "$cut" in value:
+            return self._original(value)
+        if "$enc" in value:
+            raise InvalidValue(self._where, "the key $enc is reserved")
+        changed = {key: self.put_back(child) for key, child in value.items()}
+        return value if all(map(_is, changed.values(), value.values())) else changed
+
+    def _original(self, placeholder: JsonObject) -> Any:
+        path = placeholder.get("path")
+        if not isinstance(path, str) or set(placeholder) - {"$cut", "path", "items"}:
+            raise InvalidValue(self._where, "the key $cut is reserved")
+        if path not in self._found:
+            original = self._at(path)
+            # What a placeholder says of it is the caller's.
+            self._found[path] = original, len(strict_json.encode(original))
+        original, size = self._found[path]
+        self._size += size
+        if self._size > self._max_bytes:
+            raise TooLarge(self._where, self._size, self._max_bytes)
+        return original
+
+    def _at(self, path: str) -> Any:
+        try:
+            original = at(self._base, path_of(path))
+        except ValueError:
+            original = MISSING
+        if original is MISSING:
+            raise InvalidValue(self._where, f"there is nothing at {path} that was cut")
+        return original
 
 
 def _is(one: Any, other: Any) -> bool:
     return one is other
-
-
-def _original(placeholder: JsonObject, base: JsonObject, where: str) -> Any:
-    path = placeholder.get("path")
-    if not isinstance(path, str) or set(placeholder) - {"$cut", "path", "items"}:
-        raise InvalidValue(where, "the key $cut is reserved")
-    try:
-        original = at(base, path_of(path))
-    except ValueError:
-        original = MISSING
-    if original is MISSING:
-        raise InvalidValue(where, f"there is nothing at {path} that was cut")
-    return original

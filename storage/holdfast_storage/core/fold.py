@@ -116,6 +116,11 @@ class Changed(NamedTuple):
     new: Any
     size: int = 0  # about how many bytes one of them takes, where those are whole states
 
+    @property
+    def is_of_state(self) -> bool:
+        """Say whether it is of the agent's own state, and of nothing beside it."""
+        return self.path == STATE or self.path.startswith(f"{STATE}/")
+
     def values(self) -> tuple[Any, Any]:
         """Give what was there before and after, as objects."""
         return _objects(self.old), _objects(self.new)

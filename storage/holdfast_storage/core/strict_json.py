@@ -66,8 +66,12 @@ def encode(value: Any) -> bytes:
         # In a fifth of the time that pydantic_core takes.
         return orjson.dumps(value, option=_STRICTLY)
     except TypeError:
-        # Integers of more than 64 bits.
-        return pydantic_core.to_json(value, inf_nan_mode="constants")
+        return _encode_long(value)
+
+
+def _encode_long(value: Any) -> bytes:
+    """Write the same where there are integers of more than 64 bits."""
+    return pydantic_core.to_json(value, inf_nan_mode="constants")
 
 
 def decode(raw: bytes) -> Any:
@@ -80,15 +84,12 @@ def decode(raw: bytes) -> Any:
 
 
 def apart(value: T) -> T:
-    """Copy plain values: what a program does with its objects afterwards is no change to ours."""
-    try:
-        # Exact for everything plain, in a seventh of the time that writing and reading JSON takes.
-        given: Any = value
-        copy: T = marshal.loads(marshal.dumps(given))
-        return copy
-    except ValueError:
-        # Something in it is no JSON; whoever checks it will say what.
-        return value
+    """Copy values that were checked: what a program does with its objects is no change to ours."""
+    # Exact for everything plain, in half of the time that writing and reading JSON takes. This is the
+    # newest version that does not keep one list in two places as one.
+    given: Any = value
+    copy: T = marshal.loads(marshal.dumps(given, 2))
+    return copy
 
 
 def pretty(value: Any) -> bytes:
@@ -162,7 +163,7 @@ def check(value: Any, where: str, *, max_bytes: int, max_depth: int = MAX_DEPTH)
         # A long integer, or something is no key or no text.
         _go_through(value, where, max_bytes, max_depth, _is_sound)
         try:
-            raw = encode(value)
+            raw = _encode_long(value)
         except pydantic_core.PydanticSerializationError:
             _refuse(value, where, max_depth)
     if len(raw) > max_bytes:
@@ -274,7 +275,7 @@ def _refuse(value: Any, where: str, max_depth: int) -> NoReturn:
     for path, item in _places(value):
         if problem := _problem_of(item, len(path), max_depth):
             raise InvalidValue(where + _shortened(pointer(path), 200), problem)
-    raise AssertionError(f"{where} was refused and nothing in it is wrong")
+    raise InvalidValue(where, "it was changed while it was looked at; hand over a copy")
 
 
 def _places(value: Any) -> Iterator[tuple[tuple[str, ...], Any]]:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from holdfast_storage.core.cuts import cut, is_cut, uncut
 from holdfast_storage.core.delta import at, path_of
-from holdfast_storage.core.errors import InvalidValue
+from holdfast_storage.core.errors import InvalidValue, TooLarge
 from holdfast_storage.core.strict_json import encode, is_object, same
 
 VALUES: st.SearchStrategy[Any] = st.recursive(
@@ -18,6 +18,7 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
     ),
     max_leaves=12,
 )
+MUCH = 2**24
 STATES = st.dictionaries(st.sampled_from(["a", "b", "c/d", "ü"]), VALUES, max_size=4)
 
 
@@ -85,19 +86,21 @@ def test_everything_cut_can_be_fetched_by_its_path(state: Any, budget: int) -> N
 @settings(max_examples=100)
 @given(STATES, st.integers(40, 400))
 def test_a_state_sent_back_as_it_was_shown_is_unchanged(state: Any, budget: int) -> None:
-    assert same(uncut(cut(state, budget), state, "state"), state)
+    assert same(uncut(cut(state, budget), state, "state", MUCH), state)
 
 
 def test_a_placeholder_in_a_list_stands_for_its_value() -> None:
     base = {"a": {"deep": 1}, "b": 2}
 
-    assert uncut({"l": [1, {"$cut": 10, "path": "/a"}]}, base, "state") == {"l": [1, {"deep": 1}]}
+    assert uncut({"l": [1, {"$cut": 10, "path": "/a"}]}, base, "state", MUCH) == {
+        "l": [1, {"deep": 1}]
+    }
 
 
 def test_what_holds_no_placeholder_is_not_copied() -> None:
     sent = {"a": [1, {"b": 2}]}
 
-    assert uncut(sent, {}, "state") is sent
+    assert uncut(sent, {}, "state", MUCH) is sent
 
 
 @pytest.mark.parametrize(
@@ -115,6 +118,15 @@ def test_what_holds_no_placeholder_is_not_copied() -> None:
 )
 def test_reserved_keys_are_refused_unless_they_are_our_own_placeholders(sent: Any) -> None:
     with pytest.raises(InvalidValue) as refused:
-        uncut(sent, {"kept": 1}, "state")
+        uncut(sent, {"kept": 1}, "state", MUCH)
 
     assert refused.value.where == "state"
+
+
+def test_a_long_text_cannot_be_named_until_it_fills_the_memory() -> None:
+    base = {"text": "x" * 1000}
+    sent = {"l": [{"$cut": 1, "path": "/text"}] * 5}
+
+    assert len(uncut(sent, base, "state", 5100)["l"]) == 5
+    with pytest.raises(TooLarge):
+        uncut(sent, base, "state", 4900)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TYPE_CHECKING
 
@@ -425,6 +426,105 @@ async def test_after_a_finish_the_state_is_that_of_the_run_that_is_over(
     assert await bob.state("report") == (await bob.load("report")).state
     # It has been told, so its next write opens a new run.
     assert (await bob.save("report", {"b": 2})).run == 2
+
+
+async def test_who_takes_the_state_was_shown_all_of_it(workspace: Workspace) -> None:
+    keys = {f"key{number}": "x" * 50 for number in range(300)}
+    await workspace.caller("ann").save("report", keys)
+    anew, after_a_part = workspace.caller("bob"), workspace.caller("eve")
+    await after_a_part.load("report", max_tokens=50)
+
+    await anew.state("report")
+    await after_a_part.state("report")
+
+    assert (await anew.save("report", {"all": "new"}, replace=True)).checkpoint == 2
+    await after_a_part.state("report")
+    assert (await after_a_part.save("report", {"new": "again"}, replace=True)).checkpoint == 3
+
+
+async def test_who_takes_the_state_is_still_told_of_what_changed_beside_it(place: Place) -> None:
+    workspace = await place.open()
+    ann = workspace.caller("ann")
+    await ann.save("report", {"ceo": "Ann"}, next="page 2")
+    await place.edit(workspace, lambda view: view.update(next="stop"))
+    await place.edit(workspace, lambda view: view["state"].update(ceo="Bea"))
+
+    await ann.state("report")
+
+    assert [change.path for change in (await ann.save("report", {"n": 1})).changes] == ["/next"]
+
+
+async def test_who_could_not_take_the_state_has_not_loaded(place: Place) -> None:
+    await (await place.open()).caller("ann").save("report", {"a": 1})
+    await place.close()
+    place.spoil(1)
+    bob = (await place.open()).caller("bob")
+    with pytest.raises(Unavailable):
+        await bob.state("report")
+
+    with pytest.raises(LoadFirst):
+        await bob.save("report", {"a": 2})
+
+
+async def test_the_state_is_not_an_older_one_than_was_saved(place: Place) -> None:
+    ann = (await place.open()).caller("ann")
+    await ann.save("report", {"a": 1})
+    await ann.save("report", {"a": 2})
+    await place.close()
+    place.spoil(2)
+    bob = (await place.open()).caller("bob")
+
+    with pytest.raises(Unavailable):
+        await bob.state("report")
+
+    assert (await bob.load("report")).state == {"a": 1}
+    await bob.save("report", {"a": 3})
+    assert await bob.state("report") == {"a": 3}
+
+
+async def test_one_list_in_two_places_is_two_lists(workspace: Workspace) -> None:
+    ann, row = workspace.caller("ann"), {"done": False}
+    await ann.save("report", append={"rows": [row, row]})
+    await ann.save("report", {"again": {"$cut": 9, "path": "/rows/0"}, "row": {"rows": [row, row]}})
+
+    state = await ann.state("report")
+    state["rows"][0]["done"] = True
+
+    assert (state["rows"][1], state["again"]) == ({"done": False}, {"done": False})
+
+
+async def test_the_states_of_more_tasks_than_are_remembered_can_be_taken_at_once(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast_storage.remembered._TASKS_KEPT", 3)
+    ann, bob = workspace.caller("ann"), workspace.caller("bob")
+    for number in range(12):
+        await ann.save(f"task-{number}", {"n": number})
+
+    async with asyncio.timeout(30):
+        states = await asyncio.gather(*(bob.state(f"task-{number}") for number in range(12)))
+
+    assert states == [{"n": number} for number in range(12)]
+
+
+@pytest.mark.parametrize("how", ["load", "state"])
+@pytest.mark.parametrize("turns", range(8))
+async def test_who_gave_up_waiting_was_told_nothing(place: Place, how: str, turns: int) -> None:
+    one, two = await place.open(), await place.open()
+    ann, bob = one.caller("ann"), two.caller("bob")
+    await ann.save("report", {"a": 1})
+    await bob.load("report")
+    await ann.save("report", {"a": 5})
+    asking = asyncio.ensure_future(getattr(bob, how)("report"))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    was_told = asking.done()
+    asking.cancel()
+    await asyncio.wait([asking])
+
+    saved = await bob.save("report", {"a": 1, "n": 2})
+
+    assert was_told or [conflict.path for conflict in saved.conflicts] == ["/state/a"]
 
 
 # --- who resumed ------------------------------------------------------------------------------

@@ -43,7 +43,8 @@ class Belief:
     state: Snapshot | JsonObject | None = None
     shown: set[str] = field(default_factory=set[str])  # keys of the state it has seen or said
     is_all_shown: bool = False  # every key of `state` is known to be in there
-    own: set[str] = field(default_factory=set[str])  # ids of its records since `told`
+    own: set[str] = field(default_factory=set[str])  # ids of its records, the last of them at least
+    seen: int = 0  # the revision at which it took the state alone, and heard of nothing beside it
     met: int = 0  # the revision of its first answer: before that it remembered nothing
     heard: int = 0  # up to here other agents' changes were in some answer
     claims: dict[str, str] = field(default_factory=dict[str, str])
@@ -52,6 +53,18 @@ class Belief:
         """Be in this run: what is known of the state of another one is no memory of this one's."""
         if self.run != run:
             self.run, self.state, self.shown, self.is_all_shown = run, None, set(), False
+
+    def take(self, state: Snapshot, run: int, seq: int, *, is_closed: bool) -> None:
+        """Take the whole state of a run as it is at a revision, and nothing of what is beside it."""
+        if self.run != run or is_closed:
+            # Of a run that one takes up, or that is over, there is no memory that others could belie.
+            self.enter(run)
+            self.told = seq
+        if not (self.is_all_shown and self.state is state) and not state.keys <= self.shown:
+            # To ask first costs a fifth of putting thousands of keys together again.
+            self.shown.update(state.keys)
+        self.state, self.is_all_shown = state, True
+        self.seen, self.met = seq, self.met or seq
 
 
 @dataclass(slots=True)

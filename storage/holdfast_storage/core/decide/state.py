@@ -57,7 +57,8 @@ def change_state(
     raw = b"" if sent is None else _encoded(sent, "state", context)
     added = len(raw)
     if sent is not None and _may_be_cut(raw):
-        whole: JsonObject = uncut(sent.value, base.value, "state")
+        limit = context.settings.limits.state_bytes
+        whole: JsonObject = uncut(sent.value, base.value, "state", limit)
         if whole is not sent.value:
             # It may name one large value many times over, and nest what it names deeper each time.
             sent = Snapshot(whole)
