@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import stat
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from holdfast_storage.core import strict_json
@@ -12,18 +12,27 @@ from holdfast_storage.core.ids import folder_name
 from holdfast_storage.core.records import DamagedLine, Place, Record, decode_line
 from holdfast_storage.engines.base import Finding
 from holdfast_storage.engines.folder import names
-from holdfast_storage.engines.folder.disk import Disk
-from holdfast_storage.engines.folder.files import open_folder, read_file, reading, untouched_seconds
+from holdfast_storage.engines.folder.disk import READ, Disk
+from holdfast_storage.engines.folder.files import (
+    open_file,
+    open_folder,
+    read_file,
+    reading,
+    untouched_seconds,
+)
 from holdfast_storage.engines.folder.kept import Kept
 from holdfast_storage.engines.folder.limits import ABANDONED_SECONDS
 from holdfast_storage.engines.folder.lines import BLANKS
-from holdfast_storage.engines.folder.lock import GATE, LOCK
+from holdfast_storage.engines.folder.lock import GATE, LOCK, NOTE_LENGTH, note_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
+    from holdfast_storage.engines.folder.lock import Note
     from holdfast_storage.engines.folder.workspace_folder import WorkspaceFolder
 
+# Whoever holds a task's lock for longer than this is not waited for.
+_LOCK_SECONDS = 1.0
 _SUBFOLDERS = (names.JOURNAL, "checkpoints", "conflicts", "quarantine")
 
 
@@ -199,11 +208,44 @@ class _TaskCheck:
             if number != previous + 1:
                 yield Finding(file, f"segments {previous + 1} to {number - 1} are missing")
             try:
-                raw = read_file(self._disk, names.segment_name(number), at=folder)
+                raw, note = self._read(folder, number, is_newest=number == numbers[-1])
             except UnsafeFile as error:
                 yield Finding(file, error.problem)
                 continue
             yield from self._lines(raw, file, number)
+            lines_end = raw.rfind(b"\n") + 1
+            if note and note[0] == number and lines_end < note[1] <= len(raw):
+                problem = f"what was flushed up to byte {note[1]} is not there"
+                yield Finding(file, problem, "whoever uses the task next marks it as damaged")
+
+    def _read(self, folder: int, number: int, *, is_newest: bool) -> tuple[bytes, Note | None]:
+        """Read a segment; the newest one together with what is noted of it."""
+        name = names.segment_name(number)
+        if not is_newest:
+            return read_file(self._disk, name, at=folder), None
+        with self._undisturbed() as lock:
+            raw = read_file(self._disk, name, at=folder)
+            note = b"" if lock is None else self._disk.pread(lock, NOTE_LENGTH, 0)
+        return raw, note_in(note)
+
+    @contextmanager
+    def _undisturbed(self) -> Generator[int | None, None, None]:
+        """Keep writers away while what they write over is read; gives the lock, None if there is none.
+
+        If somebody keeps it for too long, it is read all the same: then a second look tells more.
+        """
+        with ExitStack() as opened:
+            fds: list[int] = []
+            with suppress(FileNotFoundError, UnsafeFile):
+                for name in (GATE, LOCK):
+                    fds.append(open_file(self._disk, name, READ, at=self._folder))
+                    opened.callback(self._disk.close, fds[-1])
+            if len(fds) < 2:
+                yield None
+                return
+            if self._disk.lock_in_turn(fds[0], fds[1], _LOCK_SECONDS):
+                opened.callback(self._disk.unlock, fds[1])
+            yield fds[1]
 
     def _lines(self, raw: bytes, file: str, number: int) -> Iterator[Finding]:
         *whole, tail = raw.rstrip(BLANKS).split(b"\n")

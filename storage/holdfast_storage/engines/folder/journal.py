@@ -150,8 +150,10 @@ class Journal:
 
     def _is_end(self, length: int) -> bool:
         """Say whether the lines end there: with the file, or with room."""
-        before = self._segments.fd, min(length, 1) + 1, max(length - 1, 0)
-        return self._disk.pread(*before).removeprefix(b"\n") in _NOTHING
+        if length == 0:
+            return self._disk.pread(self._segments.fd, 1, 0) in _NOTHING
+        raw = self._disk.pread(self._segments.fd, 2, length - 1)
+        return raw[:1] == b"\n" and raw[1:] in _NOTHING
 
     def _ends_as(self, fd: int, reached: Reached) -> bool:
         size = len(reached.ending)
@@ -172,12 +174,15 @@ class Journal:
         except OSError:
             if not is_only_reading:
                 raise
-            length = tail.start_of_tail(self._disk, fd, size)
-        self._segments.hold(number)
-        return self._flush_unnoted(note, Extent(number, length, self._segments.inode))
+            # Nobody is told that it ends here: whoever mends it looks for themselves.
+            length, _ = tail.whole_until(self._disk, fd, size, _flushed(note, number))
+            return self._flush_unnoted(note, Extent(number, length, self._segments.inode), None)
+        size = self._segments.hold(number)
+        extent = Extent(number, length, self._segments.inode)
+        return self._flush_unnoted(note, extent, size)
 
     def _mended(self, note: Note | None, fd: int, number: int, size: int) -> int:
-        flushed = note[1] if note and note[0] == number else None
+        flushed = _flushed(note, number)
         return tail.mended(self._disk, fd, number, size, self._quarantine, flushed=flushed)
 
     def _mend_closed(self, note: Note | None, newest: int) -> None:
@@ -211,8 +216,11 @@ class Journal:
 
     # --- nothing rests on bytes that are not durable ------------------------------------------
 
-    def _flush_unnoted(self, note: Note | None, extent: Extent) -> Extent:
-        """Flush what a writer left that died before it could, or before it could say so."""
+    def _flush_unnoted(self, note: Note | None, extent: Extent, size: int | None) -> Extent:
+        """Flush what a writer left that died before it could, or before it could say so.
+
+        Without a size nothing is noted: it could not be mended.
+        """
         try:
             self._flush_closed(note, extent)
             self._write_over(note, extent)
@@ -222,7 +230,11 @@ class Journal:
                 self._flush_parents()
         except OSError as error:
             extent = self._write_unnoted_again(note, extent, error)
-        self._lock.write_note((extent.segment, extent.length))
+        if size is not None:
+            self._lock.write_note((extent.segment, extent.length))
+            if size > extent.length:
+                # There is room, which the next one writes over.
+                self._lock.keep_note()
         return extent
 
     def _write_over(self, note: Note | None, extent: Extent) -> None:
@@ -366,22 +378,32 @@ class Journal:
 
     def _append(self, chunk: Chunk) -> None:
         if chunk.is_new:
-            self.give_room_back()
+            self._cut_room()
             self._begin_segment(chunk.segment)
         self._writes += 1
         raw = b"".join(chunk.raw)
-        room = self._room(chunk.offset + len(raw), len(raw))
+        room = self._room(chunk.offset, len(raw))
         try:
-            write_at(self._disk, self._segments.fd, raw, chunk.offset, room)
+            self._write(raw, chunk.offset, room)
         except OSError:
-            # A full disk takes part of it first; what is there is not to be believed.
-            with suppress(OSError):
-                self._segments.cut(chunk.offset)
-            raise
+            if not room:
+                raise
+            # Some disks take all of a write or nothing, and no step is refused for want of room.
+            room = b""
+            self._write(raw, chunk.offset, room)
         end = chunk.offset + len(raw) + len(room)
         self._segments.size = max(self._segments.size, end)
 
-    def _room(self, end: int, length: int) -> bytes:
+    def _write(self, raw: bytes, offset: int, room: bytes) -> None:
+        try:
+            write_at(self._disk, self._segments.fd, raw, offset, room)
+        except OSError:
+            # A full disk takes part of it first; what is there is not to be believed.
+            with suppress(OSError):
+                self._segments.cut(offset)
+            raise
+
+    def _room(self, offset: int, length: int) -> bytes:
         """Give the room to be made behind a write: none if it stays within what is there.
 
         To flush what is written over bytes that are there already takes 0.7 of what it takes to flush a
@@ -390,7 +412,7 @@ class Journal:
         limits = self._limits
         size = min(max(_USES * length, limits.room_bytes), limits.most_room_bytes)
         is_worth_it = _FEWEST_USES * length <= size and self._writes > limits.room_after_writes
-        if end <= self._segments.size or not is_worth_it:
+        if offset + length <= self._segments.size or not is_worth_it:
             return b""
         try:
             # Whoever mends what a power cut left of writes over room has to know where they began.
@@ -406,9 +428,15 @@ class Journal:
         return self._writes > 0 and reached is not None and self._segments.size > reached.offset
 
     def give_room_back(self) -> None:
-        """Cut the newest segment off where its lines end, if nothing else lies there; under the lock."""
+        """Cut off the room that we made, under the lock; who comes again makes some when it pays."""
+        if self.has_room:
+            self._cut_room()
+            self._writes = 0
+
+    def _cut_room(self) -> None:
+        """Cut the newest segment off where its lines end, if nothing else lies there."""
         reached = self.reached
-        if reached is None or not self.has_room or self.is_distrusted:
+        if reached is None or self._segments.size <= reached.offset or self.is_distrusted:
             return
         # Whoever reads it passes over room, should it stay.
         with suppress(OSError):
@@ -516,10 +544,15 @@ class Journal:
         reached = self.reached
         if reached is None or reached.offset == 0:
             return
-        self.give_room_back()
+        self._cut_room()
         self._begin_segment(reached.segment + 1)
         self._disk.flush(self._segments.fd)
         self._disk.flush(self._segments.folder)
         number, inode = self._segments.number, self._segments.inode
         self._lock.write_note((number, 0))
         self.reached = Reached(number, inode, seq=reached.seq, believed=reached.believed)
+
+
+def _flushed(note: Note | None, number: int) -> int | None:
+    """Give how much of a segment is noted as flushed."""
+    return note[1] if note and note[0] == number else None

@@ -22,7 +22,7 @@ GATE, LOCK = ".gate", ".lock"
 Note = tuple[int, int]
 
 _NOTE = b"%06d %012d\n"
-_NOTE_LENGTH = len(_NOTE % (1, 0))
+NOTE_LENGTH = len(_NOTE % (1, 0))
 
 
 class LockReplaced(Exception):
@@ -143,9 +143,9 @@ class TaskLock:
 
     def note(self) -> Note | None:
         """Give the segment and length up to which the journal was flushed, if that is known."""
-        raw = self._disk.pread(self._lock, _NOTE_LENGTH, 0)
+        raw = self._disk.pread(self._lock, NOTE_LENGTH, 0)
         if raw != self._noted[0]:
-            self._noted = raw, _note_in(raw)
+            self._noted = raw, note_in(raw)
         return self._noted[1]
 
     def write_note(self, note: Note) -> None:
@@ -163,10 +163,11 @@ class TaskLock:
 
     def withdraw_note(self) -> None:
         """Note that everybody must look for themselves; if that fails, nothing may be changed."""
-        self._disk.pwrite(self._lock, b"-" * (_NOTE_LENGTH - 1) + b"\n", 0)
+        self._disk.pwrite(self._lock, b"-" * (NOTE_LENGTH - 1) + b"\n", 0)
 
 
-def _note_in(raw: bytes) -> Note | None:
+def note_in(raw: bytes) -> Note | None:
+    """Read a note; None if it is none."""
     words = raw.split()
     if len(words) != 2 or not all(word.isdigit() for word in words):
         return None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from holdfast_storage.core.records import Place, Record, decode_line
 from holdfast_storage.engines.folder.files import write_at
-from holdfast_storage.engines.folder.lines import BLANKS, lines_of
+from holdfast_storage.engines.folder.lines import BLANKS, ROOM, lines_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,22 +32,38 @@ def mended(
     Under the lock. Up to `flushed` all is known to be durable, and so to be whole: what is wrong there is
     damage. If that is not known, nothing was ever written over room.
     """
+    start, is_torn = whole_until(disk, fd, length, flushed)
+    rest = disk.pread(fd, length - start, start)
+    line = rest.rstrip(BLANKS)
+    if line and not is_torn and isinstance(decode_line(line, Place(number, start, 0)), Record):
+        # Only its newline was cut off.
+        write_at(disk, fd, b"\n", start + len(line))
+        return start + len(line) + 1
+    if line:
+        quarantine(f"{number:06d}-{start}-torn.txt", _without_room(rest))
+    if flushed is not None and start < flushed <= length:
+        # It was acknowledged and is gone: from now on a line that cannot be believed tells so.
+        write_at(disk, fd, b"\n", flushed - 1)
+        start = flushed
+    if rest.strip(ROOM):
+        # Also zeros in the place of room, which would be looked at again and again.
+        disk.truncate(fd, start)
+    return start
+
+
+def whole_until(disk: Disk, fd: int, length: int, flushed: int | None) -> tuple[int, bool]:
+    """Give where the lines end that are there to be read, and whether one that is torn ends them."""
     if flushed is None:
         flushed = _start_of_last_line(disk, fd, length)
+    elif not _is_start_of_line(disk, fd, flushed):
+        # The note, or the journal, is not as it was. Then nothing is taken for torn.
+        flushed = length
     start = _start_of_torn(disk, fd, flushed, length)
-    if start is None:
-        start = start_of_tail(disk, fd, length)
-        tail = disk.pread(fd, length - start, start).rstrip(BLANKS)
-        if not tail:
-            return start
-        if isinstance(decode_line(tail, Place(number, start, len(tail))), Record):
-            # Only its newline was cut off.
-            write_at(disk, fd, b"\n", start + len(tail))
-            return start + len(tail) + 1
-    torn = _without_room(disk.pread(fd, length - start, start))
-    quarantine(f"{number:06d}-{start}-torn.txt", torn)
-    disk.truncate(fd, start)
-    return start
+    return (start_of_tail(disk, fd, length), False) if start is None else (start, True)
+
+
+def _is_start_of_line(disk: Disk, fd: int, offset: int) -> bool:
+    return offset == 0 or disk.pread(fd, 1, offset - 1) == b"\n"
 
 
 def start_of_tail(disk: Disk, fd: int, length: int) -> int:

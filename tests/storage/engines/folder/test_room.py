@@ -23,6 +23,7 @@ from tests.storage.engines.folder.harness import (
 )
 from tests.storage.processes import Parent, child
 
+from holdfast_storage.core.errors import Busy
 from holdfast_storage.core.records import Record
 from holdfast_storage.engines.folder.check import Checker
 from holdfast_storage.engines.folder.disk import Disk
@@ -45,9 +46,9 @@ def room_of(root: Path, number: int = 1) -> int:
     return len(raw) - len(raw.rstrip(b" "))
 
 
-def problems(root: Path) -> list[str]:
+def problems(root: Path, disk: Disk | None = None) -> list[str]:
     """Give what `check` finds."""
-    disk = Disk()
+    disk = disk or Disk()
     workspace = WorkspaceFolder(disk, root)
     try:
         return [found.problem for found in Checker(disk, workspace, repair=False).findings()]
@@ -345,6 +346,163 @@ def _lose_a_sector_of(root: Path, line: bytes) -> None:
     lost = (raw.index(line) // _SECTOR + 1) * _SECTOR
     raw[lost : lost + _SECTOR] = bytes(_SECTOR)
     segment(root).write_bytes(raw)
+
+
+def test_what_was_flushed_and_is_blank_now_is_damage(root: Path) -> None:
+    for number, blank in enumerate((b"\0", b" ")):
+        here = root / str(number)
+        folder = eager(here)
+        commit(folder, "a", "b")
+        raw = segment(here).read_bytes()
+        start = raw.index(b'{"seq":2')
+        segment(here).write_bytes(raw[:start] + blank * (len(raw) - start))
+        assert any("is not there" in problem for problem in problems(here))
+
+        after = eager(here)
+        commit(after, "c")
+
+        assert [entry.seq for entry in entries(after)] == [1, None, 3]
+        assert any("parse" in problem for problem in problems(here))
+
+
+@pytest.mark.parametrize("length", ["behind the room", "behind the file"])
+def test_a_note_that_tells_of_too_much_does_not_say_where_the_next_line_goes(
+    root: Path, length: str
+) -> None:
+    folder = eager(root)
+    commit(folder, "a", "b")
+    size = segment(root).stat().st_size + (1000 if length == "behind the file" else 0)
+    _note(root, size)
+
+    commit(folder, "c")
+
+    assert ids(task_folder(root)) == ["a", "b", "c"]
+
+
+def test_a_note_that_points_into_a_line_takes_nothing_away(root: Path) -> None:
+    folder = task_folder(root)
+    commit(folder, "a", result="x" + " " * 3000 + "y")
+    commit(folder, "b", "c")
+    folder.close()
+    _note(root, 200)
+
+    assert ids(task_folder(root)) == ["a", "b", "c"]
+    commit(task_folder(root), "d")
+    assert ids(task_folder(root)) == ["a", "b", "c", "d"]
+
+
+def _note(root: Path, length: int) -> None:
+    (segment(root).parent.parent / LOCK).write_bytes(b"%06d %012d\n" % (1, length))
+
+
+def test_a_reader_on_a_full_disk_takes_nothing_torn_for_flushed(root: Path) -> None:
+    class Full(Disk):
+        def mkdir(self, name: str, *, at: int | None) -> None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    _cut_in_the_middle(root, range(1, 20), count=4)
+    assert ids(task_folder(root, Full())) == ["a"]
+
+    after = eager(root)
+    commit(after, "b")
+
+    assert ids(after) == ["a", "b"]
+    assert len(entries(after)) == 2
+
+
+def test_over_room_that_was_found_nothing_is_written_before_a_note_is_kept(root: Path) -> None:
+    class Keeping(Disk):
+        kept = b""
+
+        def flush_data(self, fd: int) -> None:
+            if Path(f"/proc/self/fd/{fd}").readlink().name == LOCK:
+                self.kept = os.pread(fd, 20, 0)
+            super().flush_data(fd)
+
+    commit(eager(root), "a")
+    lock = segment(root).parent.parent / LOCK
+    lock.unlink()
+    disk = Keeping()
+
+    commit(task_folder(root, disk), "b")
+
+    first = len(segment(root).read_bytes().split(b"\n")[0]) + 1
+    assert disk.kept == b"%06d %012d\n" % (1, first)
+
+
+def test_zeros_in_the_place_of_room_go(root: Path) -> None:
+    commit(task_folder(root), "a", "b")
+    with segment(root).open("ab") as file:
+        file.write(bytes(4096))
+    disk = CountingDisk()
+    after = task_folder(root, disk)
+    commit(after, "c")
+    before = disk.flushes
+
+    commit(after, "d", "e")
+
+    assert disk.flushes - before == 2
+    assert ids(task_folder(root)) == ["a", "b", "c", "d", "e"]
+
+
+def test_where_a_task_is_closed_after_each_write_none_is_made_each_time(root: Path) -> None:
+    disk = CountingDisk()
+    folder = task_folder(root, disk)
+    commit(folder, *map(str, range(12)))
+    before = disk.flushes
+
+    for number in range(12, 32):
+        commit(folder, str(number))
+        folder.close_if_idle()
+
+    # One more for the room that was there when it began.
+    assert disk.flushes - before <= 22
+
+
+def test_who_closes_a_segment_cuts_off_the_room_that_another_made(root: Path) -> None:
+    one, other = task_folder(root), task_folder(root)
+    commit(one, *map(str, range(9)))
+    assert room_of(root) > 0
+    entries(other)
+
+    commit(other, "next run", opens=True)
+
+    assert room_of(root) == 0
+    assert ids(task_folder(root))[-1] == "next run"
+
+
+def test_nobody_writes_over_room_while_check_reads_it(root: Path) -> None:
+    class Meanwhile(Disk):
+        had_to_wait = False
+
+        def pread(self, fd: int, size: int, offset: int) -> bytes:
+            raw = super().pread(fd, size, offset)
+            if len(raw) == 1 << 20:
+                # The first part of the segment is read, and the rest is not.
+                with pytest.raises(Busy):
+                    commit(task_folder(root, lock_wait_seconds=0.01), "meanwhile")
+                self.had_to_wait = True
+            return raw
+
+    commit(task_folder(root), *map(str, range(60)), result="x" * 20_000)
+    disk = Meanwhile()
+
+    found = problems(root, disk)
+
+    assert disk.had_to_wait
+    assert [each for each in found if "parse" in each or "crc" in each or "missing" in each] == []
+
+
+def test_a_disk_that_takes_all_of_a_write_or_nothing_takes_it_without_room(root: Path) -> None:
+    class AllOrNothing(Disk):
+        def pwrite(self, fd: int, raw: bytes, offset: int) -> int:
+            if is_line(raw) and raw.endswith(b" "):
+                raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+            return super().pwrite(fd, raw, offset)
+
+    commit(eager(root, AllOrNothing()), "a", "b")
+
+    assert ids(task_folder(root)) == ["a", "b"]
 
 
 # --- what is flushed, and when ----------------------------------------------------------------
