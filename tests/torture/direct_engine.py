@@ -182,9 +182,8 @@ class DirectEngine:
         return self._trash.listed()
 
     async def restore(self, name: str) -> Trashed:
-        trashed = self._trash.taken(name).trashed
-        self.folder(trashed.task).restore(name, self._trash)
-        return trashed
+        task = self._trash.taken(name).trashed.task
+        return self.folder(task).restore(name, self._trash)
 
     async def empty_trash(self, older_than_seconds: float) -> None:
         self._trash.empty(older_than_seconds)

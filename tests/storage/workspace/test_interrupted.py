@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from holdfast_storage import Workspace, pruning
-from holdfast_storage.core.errors import InvalidName, NotSaved, Unavailable
+from holdfast_storage.core.errors import InvalidName, NotSaved, Unavailable, Unknown
 from holdfast_storage.engines.folder import FolderEngine
 from holdfast_storage.engines.folder.disk import Disk
 from holdfast_storage.engines.folder.rewriting import Rewriting
@@ -363,3 +363,36 @@ async def test_a_second_prune_that_was_interrupted_is_no_damage(
     async with Workspace.open(root) as workspace:
         assert await workspace.check() == []
         assert [each.checkpoints for each in await workspace.trash()] == [(1, 2)]
+
+
+async def test_a_prune_that_died_before_it_took_anything_is_not_offered(root: Path) -> None:
+    async with in_small_segments(root) as workspace:
+        ann = workspace.caller("ann")
+        for number in range(3):
+            await ann.save("report", {"n": number})
+        [name] = (await workspace.prune("report", keep_last=1, older_than_hours=0)).trash
+        for taken in (root / ".trash" / name).glob("*.jsonl"):
+            taken.unlink()
+
+        assert await workspace.trash() == []
+        with pytest.raises(Unknown):
+            await workspace.restore(name)
+
+
+async def test_of_a_prune_that_died_half_way_only_what_it_took_is_told_to_be_back(
+    root: Path,
+) -> None:
+    async with in_small_segments(root) as workspace:
+        ann = workspace.caller("ann")
+        for number in range(12):
+            await ann.save("report", {"n": number, "text": str(number) * 200}, replace=True)
+        [name] = (await workspace.prune("report", keep_last=1, older_than_hours=0)).trash
+        taken = sorted((root / ".trash" / name).glob("*.jsonl"))
+        assert len(taken) > 1
+        taken[0].unlink()
+
+        back = await workspace.restore(name)
+
+        assert 0 < len(back.checkpoints) < 11
+        for number in back.checkpoints:
+            assert (await workspace.state_at("report", number))["n"] == number - 1

@@ -289,9 +289,8 @@ class FolderEngine:
         return await self._run(self._trash.listed)
 
     async def restore(self, name: str) -> Trashed:
-        trashed = (await self._run(lambda: self._trash.taken(name))).trashed
-        await self._in_thread(trashed.task, lambda folder: folder.restore(name, self._trash))
-        return trashed
+        task = (await self._run(lambda: self._trash.taken(name))).trashed.task
+        return await self._in_thread(task, lambda folder: folder.restore(name, self._trash))
 
     async def empty_trash(self, older_than_seconds: float) -> None:
         await self._run(lambda: self._trash.empty(older_than_seconds))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from holdfast_storage.core.errors import Unknown
 from holdfast_storage.core.records import DamagedLine, Place, Record
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from holdfast_storage.core.records import Draft
+    from holdfast_storage.engines.base import Trashed
     from holdfast_storage.engines.folder.disk import Disk
     from holdfast_storage.engines.folder.task_folder import TaskFolder
     from holdfast_storage.engines.folder.trash import Trash
@@ -37,16 +39,22 @@ class Rewriting:
             self._replace(number, lambda record: self._encoded(record, drafts), name)
         return name
 
-    def restore(self, name: str) -> None:
-        """Put the old lines back; all others stay as they are now."""
-        seqs = self._trash.taken(name).seqs
+    def restore(self, name: str) -> Trashed:
+        """Put the old lines back, and all others stay as they are now; answers what is back.
+
+        Whoever took them may have died before it had taken all that it meant to.
+        """
+        taken = self._trash.taken(name)
+        back: set[Any] = set()
         for number, raw in self._trash.segments(name):
-            old = {
-                entry.seq: line
-                for line, entry in self._lines(number, raw)
-                if isinstance(entry, Record) and entry.seq in seqs
-            }
+            old: dict[int, bytes] = {}
+            for line, entry in self._lines(number, raw):
+                if isinstance(entry, Record) and entry.seq in taken.seqs:
+                    old[entry.seq] = line
+                    back.add(entry.body.get("checkpoint"))
             self._replace(number, _LineOf(old))
+        checkpoints = tuple(number for number in taken.trashed.checkpoints if number in back)
+        return replace(taken.trashed, checkpoints=checkpoints)
 
     # --- finding ------------------------------------------------------------------------------
 

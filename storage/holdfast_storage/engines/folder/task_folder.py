@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Generator, Mapping, Sequence
 
     from holdfast_storage.core.records import Draft, Entry, Place, Record
-    from holdfast_storage.engines.base import Kind, Operation, Sighting
+    from holdfast_storage.engines.base import Kind, Operation, Sighting, Trashed
     from holdfast_storage.engines.folder.found import Stamp
     from holdfast_storage.engines.folder.limits import Limits
     from holdfast_storage.engines.folder.lines import Numbered
@@ -495,13 +495,14 @@ class TaskFolder:
         with self._saving():
             return Rewriting(self._disk, self, trash).rewrite(drafts, label)
 
-    def restore(self, name: str, trash: Trash) -> None:
-        """Put the old ones back."""
+    def restore(self, name: str, trash: Trash) -> Trashed:
+        """Put the old ones back; answers what is back."""
         with self._saving():
-            Rewriting(self._disk, self, trash).restore(name)
+            back = Rewriting(self._disk, self, trash).restore(name)
             # It is all back: what is left of it in the trash is emptied with the rest.
             with suppress(OSError):
                 trash.remove(name)
+            return back
 
     # --- the view -----------------------------------------------------------------------------
 

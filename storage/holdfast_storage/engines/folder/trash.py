@@ -121,12 +121,15 @@ class Trash:
         try:
             with self._opened(name) as place:
                 info = strict_json.parse_object(read_file(self._disk, _INFO, at=place))
+                if not any(map(segment_number, self._disk.listdir(place))):
+                    raise Unknown("trash", name)
             trashed = Trashed(
                 name, info["task"], info["at"], tuple(info["checkpoints"]), info["size"]
             )
             return Taken(trashed, info["at_ns"], frozenset(info["seqs"]))
         except (FileNotFoundError, Unreadable, KeyError, TypeError) as error:
-            # A process died before its note was whole: then nothing had been replaced yet.
+            # A process died before its note was whole. As when it had taken nothing yet, nothing was
+            # replaced.
             raise Unknown("trash", name) from error
 
     def segments(self, name: str) -> Iterator[tuple[int, bytes]]:
@@ -161,8 +164,11 @@ class Trash:
     def remove(self, name: str) -> None:
         """Remove one for good."""
         with self._opened(name) as place:
-            # The note goes first: what lost it is no longer offered.
-            for file in sorted(self._disk.listdir(place), key=lambda file: file != _INFO):
+            # The note goes first, and for good: nothing is offered of which a part is gone.
+            with suppress(FileNotFoundError):
+                self._disk.unlink(_INFO, at=place)
+                self._disk.flush(place)
+            for file in self._disk.listdir(place):
                 self._disk.unlink(file, at=place)
         with opened_folder(self._disk, TRASH, at=self._root()) as trash:
             self._disk.rmdir(name, at=trash)
