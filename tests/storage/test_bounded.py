@@ -25,6 +25,7 @@ from holdfast_storage.engines.base import Beside
 from holdfast_storage.engines.folder import FolderEngine, engine
 from holdfast_storage.engines.folder.commit_queue import CommitQueue
 from holdfast_storage.engines.folder.disk import Disk
+from holdfast_storage.engines.folder.lock import TaskLock
 from holdfast_storage.engines.folder.progress import Reached
 from holdfast_storage.engines.folder.task_folder import TaskFolder
 from holdfast_storage.engines.folder.trash import Trash
@@ -231,6 +232,29 @@ async def test_a_forgotten_task_is_gone_at_once(root: Path) -> None:
 
             there = [each for each in gc.get_objects() if type(each) is TaskFolder]
             assert len([folder for folder in there if folder.task.startswith("task-")]) <= 5
+
+
+async def test_tasks_that_were_in_use_when_it_was_their_turn_are_forgotten_later(
+    root: Path,
+) -> None:
+    engine = inside(opened(root, known_tasks=2))
+
+    def use(task: str) -> TaskLock:
+        folder: TaskFolder = engine._task(task)  # pyright: ignore[reportPrivateUsage]
+        lock: TaskLock = vars(folder)["_lock"]
+        lock.enter()
+        engine._warm(folder)  # pyright: ignore[reportPrivateUsage]
+        return lock
+
+    in_use = [use(f"task-{number}") for number in range(4)]
+    assert len(vars(engine)["_tasks"]) == len(vars(engine)["_hot"]) == 4
+    for lock in in_use:
+        lock.leave()
+
+    use("one-more").leave()
+
+    assert len(vars(engine)["_tasks"]) == len(vars(engine)["_hot"]) == 2
+    await engine.close()
 
 
 async def test_of_a_task_with_many_runs_only_the_newest_segments_are_remembered(

@@ -145,13 +145,13 @@ class Disk:
         it write the inode, too: that takes half as long again as the bytes alone.
         """
         if (statx := _statx()) is None:
-            return _identity_of(self.stat(path, at=None))
+            return _identity(path)
         raw = _Statx()
         if statx(_AT_FDCWD, os.fsencode(path), _AT_SYMLINK_NOFOLLOW, _INODE_AND_SIZE, raw):
             number = ctypes.get_errno()
             if number in _UNSUPPORTED:
                 # Some containers forbid it.
-                return _identity_of(self.stat(path, at=None))
+                return _identity(path)
             raise OSError(number, os.strerror(number), path)
         inode, size, major, minor = _STATX.unpack_from(raw)
         return inode, os.makedev(major, minor), size
@@ -290,7 +290,8 @@ class Disk:
         return sha256(_boot_word()).hexdigest()[:12]
 
 
-def _identity_of(found: os.stat_result) -> Identity:
+def _identity(path: str) -> Identity:
+    found = os.lstat(path)
     return found.st_ino, found.st_dev, found.st_size
 
 

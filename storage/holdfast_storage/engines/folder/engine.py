@@ -6,6 +6,7 @@ import asyncio
 from collections import OrderedDict
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -149,7 +150,8 @@ class FolderEngine:
                     was_forgotten=packed is None,
                 )
             self._tasks.move_to_end(task)
-            if len(self._tasks) > self._limits.known_tasks:
+            # More than one only if some were in use when it was their turn.
+            for _ in range(len(self._tasks) - self._limits.known_tasks):
                 self._forget_the_coldest()
             return found
 
@@ -178,12 +180,12 @@ class FolderEngine:
         with self._mutex:
             self._hot[folder.task] = folder
             self._hot.move_to_end(folder.task)
-            if len(self._hot) <= self._limits.hot_tasks:
-                return
-            coldest = next(iter(self._hot))
-            # In use right now it stays, and its turn comes again.
-            if self._hot[coldest].close_if_idle():
-                del self._hot[coldest]
+            # More than one only if some were in use when it was their turn.
+            too_many = max(0, len(self._hot) - self._limits.hot_tasks)
+            for coldest in list(islice(self._hot, too_many)):
+                # In use right now it stays, and its turn comes again.
+                if self._hot[coldest].close_if_idle():
+                    del self._hot[coldest]
 
     def _with(self, folder: TaskFolder, call: Callable[[TaskFolder], T]) -> T:
         self._warm(folder)
