@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from hashlib import sha256
 from typing import Any, Generic, TypeVar
 
-from holdfast_storage import answers, listing, pruning
+from holdfast_storage import answers, listing, pruning, sent
 from holdfast_storage.core import hints, ids, strict_json
 from holdfast_storage.core.brief import BriefRequest, changes_since, compose, is_person
 from holdfast_storage.core.cuts import is_cut
@@ -31,12 +30,10 @@ from holdfast_storage.core.errors import (
     InvalidName,
     InvalidValue,
     RevisionNeeded,
-    TooLarge,
     Unavailable,
     Unknown,
 )
 from holdfast_storage.core.fold import Changed, Changes, Fold
-from holdfast_storage.core.limits import Limits
 from holdfast_storage.core.records import Place, Record
 from holdfast_storage.core.snapshot import Snapshot
 from holdfast_storage.core.strict_json import JsonObject
@@ -66,10 +63,6 @@ _OWN_KEPT = 2048
 # falls to it to write a large state in full, or to copy one.
 _LIGHT_BYTES = 128 * 2**10
 _LIGHT_STATE_BYTES = 2 * 2**20
-# More than any call of ours needs that is within its limits; what is beyond is not known again.
-_REST_BYTES = 64 * 2**20
-# What is no longer than this is remembered as it is.
-_SMALL_BYTES = 256
 _OVER = "it belongs to a run that is over; load first"
 _NO_STATE = StateRequest()
 
@@ -231,22 +224,16 @@ class Caller:
         revision: int = 0,
     ) -> Saved:
         """Save where the work stands; what is left out stays as it was."""
-        arguments = [replace, append, goal, next, list(plan), total, label, milestone]
-        # Once, for everything that is to be known of it: whether it is the same call again, whether
-        # it is within the limits, and how it stands in the journal.
-        limits = self._desk.settings.limits
-        raw = b"" if state is None else _state_bytes(state, limits)
-        # What is in there is held to limits of its own, and lies deeper than by itself.
-        most = max(_REST_BYTES, 2 * limits.state_bytes)
-        rest = _bytes_of_rest([*arguments, list(refs), revision], most, limits.depth + 2)
-        asked = _known_again(raw, rest, replace=replace) if rest else None
+        said = sent.kept(state, append, self._desk.settings.limits)
+        rest = [replace, goal, next, list(plan), total, label, milestone, list(refs), revision]
+        asked = sent.known_by(said, rest, replace=replace)
         remembered = self._memory.meet(task)
         known = remembered.last_save
         if asked and known and known[0] == asked:
             # The same call again, with nothing of this caller's in between: the answer got lost.
             return await asyncio.shield(known[1])
         request = SaveRequest(
-            state=StateRequest(_kept(state, raw), replace, _kept_additions(append, limits)),
+            state=StateRequest(said.state, replace, said.append),
             goal=goal,
             next=next,
             plan=plan,
@@ -256,7 +243,7 @@ class Caller:
         )
         is_light = (
             asked is not None
-            and len(raw) + len(rest) <= _LIGHT_BYTES
+            and len(said.raw) + len(said.raw_append) <= _LIGHT_BYTES
             and self._desk.state_bytes(task) <= _LIGHT_STATE_BYTES
         )
         begin = begun if self._desk.engine.capabilities.begins_anywhere else asyncio.ensure_future
@@ -590,17 +577,15 @@ class Caller:
         remembered = self._memory.meet(task)
         remembered.last_save = None
         is_about_state = state is not None or append is not None
-        limits = self._desk.settings.limits
+        about_state = _NO_STATE
+        if is_about_state:
+            said = sent.kept(state, append, self._desk.settings.limits)
+            about_state = StateRequest(said.state, append=said.append)
         request = MarkRequest(
             step,
             result,
             outcome,
-            StateRequest(
-                None if state is None else _kept(state, _state_bytes(state, limits)),
-                append=_kept_additions(append, limits),
-            )
-            if is_about_state
-            else _NO_STATE,
+            about_state,
             next,
             await self._refs.note(refs) if refs != () else (),
             claim,
@@ -677,10 +662,10 @@ class Caller:
     async def _keep_refused(self, task: str, request: MarkRequest, error: ClaimReplaced) -> None:
         """A result that came too late is somebody's work all the same."""
         limits = self._desk.settings.limits
-        sent = [request.result, request.claim]
+        refused = [request.result, request.claim]
         try:
             strict_json.check(
-                sent, "result", max_bytes=limits.result_bytes, max_depth=limits.depth + 1
+                refused, "result", max_bytes=limits.result_bytes, max_depth=limits.depth + 1
             )
         except HoldfastError:
             error.hint = (
@@ -868,44 +853,6 @@ def _refuse_of_another_run(revision: int, opened: int) -> None:
     """A state of an earlier run is nothing to build on in this one."""
     if 0 < revision < opened:
         raise InvalidValue("revision", _OVER)
-
-
-def _state_bytes(state: JsonObject, limits: Limits) -> bytes:
-    """Encode a state that was sent, or refuse it: what is no JSON is kept by nobody."""
-    return strict_json.check(state, "state", max_bytes=limits.state_bytes, max_depth=limits.depth)
-
-
-def _kept_additions(
-    append: Mapping[str, list[Any]] | None, limits: Limits
-) -> Mapping[str, list[Any]] | None:
-    """Keep what is to be added as it is now, or refuse it."""
-    if append is not None:
-        most = limits.state_bytes
-        strict_json.check(append, "append", max_bytes=most, max_depth=limits.depth)
-    return strict_json.apart(append)
-
-
-def _bytes_of_rest(value: Any, max_bytes: int, max_depth: int) -> bytes:
-    try:
-        return strict_json.check(value, "the call", max_bytes=max_bytes, max_depth=max_depth)
-    except (InvalidValue, TooLarge):
-        # Something in it is of another kind than it should be; the decision will say what.
-        return b""
-
-
-def _known_again(raw: bytes, rest: bytes, *, replace: bool) -> tuple[bytes, bytes]:
-    """Give what a call is known by; a state that is kept whole need not be made smaller for it."""
-    return raw if replace else _made_small(raw), _made_small(rest)
-
-
-def _made_small(raw: bytes) -> bytes:
-    return raw if len(raw) <= _SMALL_BYTES else b"sha256 " + sha256(raw).digest()
-
-
-def _kept(state: JsonObject | None, raw: bytes) -> Snapshot | JsonObject | None:
-    """Keep what was sent as it is now; of what is no object the decision will say so."""
-    is_object = raw.startswith(b"{")
-    return Snapshot.encoded(state, raw) if state and is_object else strict_json.apart(state)
 
 
 def _brief_apart(brief: JsonObject) -> Brief:

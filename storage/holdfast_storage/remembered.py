@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from holdfast_storage.core.decide.context import Belief
 from holdfast_storage.results import Saved
+from holdfast_storage.sent import Known
 
 _TASKS_KEPT = 256
 
@@ -19,7 +20,7 @@ class Remembered:
     belief: Belief = field(default_factory=Belief)
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     # What the newest save is known by, if it can be, and what it answered or will answer.
-    last_save: tuple[tuple[bytes, bytes] | None, asyncio.Future[Saved]] | None = None
+    last_save: tuple[Known | None, asyncio.Future[Saved]] | None = None
 
     @property
     def is_in_use(self) -> bool:
