@@ -233,7 +233,7 @@ class Caller:
             # The same call again, with nothing of this caller's in between: the answer got lost.
             return await asyncio.shield(known[1])
         request = SaveRequest(
-            state=StateRequest(said.state, replace, said.append),
+            state=said.request(replace=replace),
             goal=goal,
             next=next,
             plan=plan,
@@ -420,9 +420,10 @@ class Caller:
             # Not while a save is on its way: it builds on what this caller believed before, and
             # would put that back.
             async with remembered.turn:
+                before = remembered.belief
                 brief, belief, noted = await self._desk.ask(task, of, is_light=is_light)
                 # Only now: whoever has given up waiting was told nothing.
-                if belief is not None:
+                if belief is not None and not remembered.has_moved_on(before):
                     remembered.learn_load(belief)
             if noted is None:
                 return brief
@@ -483,10 +484,11 @@ class Caller:
         remembered = self._memory.of(task)
         # Not while a save is on its way, as for a load.
         async with remembered.turn:
+            before = remembered.belief
             state, run, seq, is_closed = await self._desk.ask(task, _state_to_take)
-            if run and run != remembered.belief.run:
+            if run and run != before.run:
                 await self._take_up(task, run, seq)
-            if run:
+            if run and not remembered.has_moved_on(before):
                 remembered.belief.take(state, run, seq, is_closed=is_closed)
                 remembered.last_save = None
         if run:
@@ -579,8 +581,7 @@ class Caller:
         is_about_state = state is not None or append is not None
         about_state = _NO_STATE
         if is_about_state:
-            said = sent.kept(state, append, self._desk.settings.limits)
-            about_state = StateRequest(said.state, append=said.append)
+            about_state = sent.kept(state, append, self._desk.settings.limits).request()
         request = MarkRequest(
             step,
             result,
@@ -843,7 +844,7 @@ def _state_to_take(fold: Fold) -> tuple[Snapshot, int, int, bool]:
     if fold.run:
         require_state(fold)
         newest = fold.checkpoints.get(fold.checkpoint)
-        if newest is not None and not newest.readable:
+        if newest is not None and not newest.readable and fold.state_seq < newest.seq:
             why = "its record is damaged; load_checkpoint gives what was saved before it"
             raise Unavailable(fold.checkpoint, why)
     return fold.snapshot, fold.run, fold.seq, fold.is_closed

@@ -27,12 +27,14 @@ class Remembered:
         """Say whether a save is on its way."""
         return self.turn.locked() or (self.last_save is not None and not self.last_save[1].done())
 
+    def has_moved_on(self, before: Belief) -> bool:
+        """Say whether a step of this caller's has opened another run since it believed that."""
+        return self.belief is not before and self.belief.run != before.run
+
     def learn_load(self, loaded: Belief) -> None:
-        """Believe what was loaded, unless a step of this caller's has opened another run meanwhile."""
-        if loaded.run >= self.belief.run:
-            loaded.own = self.belief.own
-            self.belief = loaded
-        self.last_save = None
+        """Believe what was loaded."""
+        loaded.own = self.belief.own
+        self.belief, self.last_save = loaded, None
 
     def forget_if_failed(self, saving: asyncio.Future[Saved]) -> None:
         """Let a save that failed be made again, and its error, with all that it holds, go."""

@@ -8,7 +8,8 @@ from hashlib import sha256
 from typing import Any
 
 from holdfast_storage.core import strict_json
-from holdfast_storage.core.errors import InvalidValue, TooLarge
+from holdfast_storage.core.decide.state import StateRequest
+from holdfast_storage.core.errors import HoldfastError, InvalidValue, TooLarge
 from holdfast_storage.core.limits import Limits
 from holdfast_storage.core.snapshot import Snapshot
 from holdfast_storage.core.strict_json import JsonObject
@@ -24,23 +25,32 @@ Known = tuple[bytes, bytes, bytes]
 
 @dataclass(slots=True)
 class Sent:
-    """A state and what is to be added to it, each encoded once."""
+    """A state and what is to be added to it, each encoded once, or why nothing of them was kept."""
 
     # Where it is none it is no object, which a decision will say.
-    state: Snapshot | JsonObject | None
-    append: Mapping[str, list[Any]] | None
-    raw: bytes
-    raw_append: bytes
+    state: Snapshot | JsonObject | None = None
+    append: Mapping[str, list[Any]] | None = None
+    raw: bytes = b""
+    raw_append: bytes = b""
+    refusal: HoldfastError | None = None
+
+    def request(self, *, replace: bool = False) -> StateRequest:
+        """Give what is to be decided on."""
+        return StateRequest(self.state, replace, self.append, refusal=self.refusal)
 
 
 def kept(state: JsonObject | None, append: Mapping[str, list[Any]] | None, limits: Limits) -> Sent:
-    """Keep both as they are now, or refuse them: of what is no JSON nothing is kept."""
-    raw = b"" if state is None else _encoded(state, "state", limits)
-    raw_append = b"" if append is None else _encoded(append, "append", limits)
+    """Keep both as they are now; of what is no JSON nothing is kept, and a decision will say why."""
+    try:
+        raw = b"" if state is None else _encoded(state, "state", limits)
+        raw_append = b"" if append is None else _encoded(append, "append", limits)
+    except (InvalidValue, TooLarge) as error:
+        # Not with the frames it passed: they have in hand what was sent.
+        return Sent(refusal=error.with_traceback(None))
     is_object = raw.startswith(b"{")
     return Sent(
         Snapshot.encoded(state, raw) if state and is_object else strict_json.apart(state),
-        strict_json.apart(append),
+        None if append is None else strict_json.apart(append),
         raw,
         raw_append,
     )
@@ -52,6 +62,8 @@ def _encoded(value: Any, where: str, limits: Limits) -> bytes:
 
 def known_by(sent: Sent, rest: Sequence[Any], *, replace: bool) -> Known | None:
     """Give by what a call is known again, `rest` being all else that it says; None if it cannot be."""
+    if sent.refusal is not None:
+        return None
     try:
         raw_rest = strict_json.check(rest, "the call", max_bytes=_REST_BYTES)
     except (InvalidValue, TooLarge):

@@ -36,6 +36,7 @@ from holdfast_storage.engines.folder.kept import Kept
 from holdfast_storage.engines.folder.lock import LOCK, TaskLock
 from holdfast_storage.engines.folder.names import VIEW
 from holdfast_storage.engines.folder.planting import Planting
+from holdfast_storage.engines.folder.progress import Extent
 from holdfast_storage.engines.folder.publishing import Publication
 from holdfast_storage.engines.folder.task_folder import TaskFolder
 from holdfast_storage.engines.folder.trash import Trash
@@ -131,14 +132,14 @@ def _flush_no_folder(self: Any, chunk: Any) -> None:
 
 def _note_first(self: Any, chunk: Any, *_: Any) -> Any:
     self._append(chunk)
-    self._lock.write_note((chunk.segment, chunk.offset + chunk.length))
+    self._lock.write_note(Extent(chunk.segment, chunk.offset + chunk.length, self._segments.inode))
     self._flush(chunk)
     self._remember(chunk)
     return chunk
 
 
-def _believe_unflushed(self: Any, note: Any, extent: Any) -> Any:
-    self._lock.write_note((extent.segment, extent.length))
+def _believe_unflushed(self: Any, note: Any, extent: Any, size: Any) -> Any:
+    self._lock.write_note(extent)
     return extent
 
 
@@ -233,20 +234,15 @@ def _keep_unflushed(self: Any, kind: Any, name: str, raw: bytes) -> str:
         return f"{kind}/{self._keep_all(name, raw, folder)}"
 
 
-def _restore_with_nothing_left(self: Any, name: str, trash: Any) -> None:
+def _restore_with_nothing_left(self: Any, name: str, trash: Any) -> Any:
     copies = list(trash.segments(name))
-    seqs = trash.taken(name).seqs
+    taken = trash.taken(name)
     trash.remove(name)
     with (
         patch.object(Trash, "segments", return_value=iter(copies)),
-        patch.object(Trash, "taken", return_value=_Taken(seqs)),
+        patch.object(Trash, "taken", return_value=taken),
     ):
-        rewriting.Rewriting(self._disk, self, trash).restore(name)
-
-
-@dataclass(frozen=True, slots=True)
-class _Taken:
-    seqs: frozenset[int]
+        return rewriting.Rewriting(self._disk, self, trash).restore(name)
 
 
 # --- views ------------------------------------------------------------------------------------

@@ -236,7 +236,7 @@ def _change_state(
     _note_state(fold, record, new, changes)
     if fold.edited_paths and record.op != "edit":
         _forget_overwritten(fold, new.value)
-    fold.snapshot = new
+    fold.snapshot, fold.state_seq = new, record.seq
     fold.state_bytes += grown_by
 
 

@@ -247,6 +247,7 @@ class Fold:
     full_bytes: int = 0  # of the last save that held the state in full
     changes_bytes: int = 0  # of everything since
     needs_full: bool = True
+    state_seq: int = 0  # of the record that last changed the state
     # What was saved in this run cannot be read: the state is unknown, which is not empty.
     state_lost: bool = False
     # Prune took the last save's state: what changes it has nothing to change until the next save.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +13,8 @@ from holdfast_storage.core.errors import InvalidName, InvalidValue, LoadFirst, U
 from holdfast_storage.engines.folder.disk import Disk
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.storage.workspace.conftest import FolderPlace, Place
 
     from holdfast_storage.workspace import Workspace
@@ -525,6 +528,57 @@ async def test_who_gave_up_waiting_was_told_nothing(place: Place, how: str, turn
     saved = await bob.save("report", {"a": 1, "n": 2})
 
     assert was_told or [conflict.path for conflict in saved.conflicts] == ["/state/a"]
+
+
+async def test_the_state_is_known_again_when_a_step_has_set_it(place: Place) -> None:
+    ann = (await place.open()).caller("ann")
+    await ann.save("report", {"a": 1})
+    await ann.save("report", {"a": 2})
+    await place.close()
+    place.spoil(2)
+    bob = (await place.open()).caller("bob")
+    await bob.load("report")
+
+    await bob.mark("report", "one", state={"b": 1})
+
+    assert await bob.state("report") == {"a": 1, "b": 1}
+
+
+async def test_a_task_that_was_put_back_to_an_earlier_run_can_be_loaded_and_saved(
+    folder: FolderPlace, tmp_path: Path
+) -> None:
+    workspace = await folder.open()
+    ann, bob = workspace.caller("ann"), workspace.caller("bob")
+    await ann.save("report", {"a": 1})
+    shutil.copytree(folder.folder(), tmp_path / "backup")
+    await ann.finish("report")
+    await ann.load("report")
+    await ann.save("report", {"b": 2})
+    await bob.state("report")
+    shutil.rmtree(folder.folder())
+    shutil.copytree(tmp_path / "backup", folder.folder())
+
+    assert (await ann.load("report")).run == 1
+    assert await bob.state("report") == {"a": 1}
+
+    assert (await ann.save("report", {"c": 3})).run == 1
+    assert [change.path for change in (await bob.save("report", {"d": 4})).changes] == ["/state/c"]
+
+
+async def test_to_take_the_state_puts_nobody_back_into_a_run_that_is_over(
+    workspace: Workspace,
+) -> None:
+    ann, bob = workspace.caller("ann"), workspace.caller("bob")
+    await ann.save("report", {"a": 1})
+    await bob.load("report")
+    await ann.finish("report")
+    await bob.load("report")
+
+    await asyncio.gather(bob.state("report"), bob.mark("report", "one"), bob.state("report"))
+    await ann.load("report")
+    await ann.save("report", {"b": 2})
+
+    assert (await bob.save("report", {"c": 3})).run == 2
 
 
 # --- who resumed ------------------------------------------------------------------------------

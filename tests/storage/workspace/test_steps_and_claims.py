@@ -477,3 +477,16 @@ async def test_a_paused_task_hands_out_nothing(workspace: Workspace) -> None:
 
     assert (begun.go, begun.status, begun.claim) == (False, "paused", "")
     assert "stop" in begun.hint
+
+
+async def test_what_comes_with_a_step_that_is_done_already_is_not_looked_at(
+    workspace: Workspace,
+) -> None:
+    ann = workspace.caller("ann")
+    await ann.mark("report", "one", {"rows": 1})
+
+    again = await ann.mark("report", "one", state={"a": float("nan")}, append={"b": 1})  # type: ignore[dict-item]
+
+    assert (again.already_done, again.result) == (True, {"rows": 1})
+    with pytest.raises(InvalidValue):
+        await ann.mark("report", "two", state={"a": float("nan")})

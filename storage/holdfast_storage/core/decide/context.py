@@ -56,6 +56,9 @@ class Belief:
 
     def take(self, state: Snapshot, run: int, seq: int, *, is_closed: bool) -> None:
         """Take the whole state of a run as it is at a revision, and nothing of what is beside it."""
+        if seq < max(self.told, self.met, self.heard, self.seen):
+            # Another journal was put in its place.
+            self.run = self.told = self.met = self.heard = 0
         if self.run != run or is_closed:
             # Of a run that one takes up, or that is over, there is no memory that others could belie.
             self.enter(run)

@@ -10,7 +10,13 @@ from holdfast_storage.core import delta, merge, strict_json
 from holdfast_storage.core.cuts import RESERVED, uncut
 from holdfast_storage.core.decide.context import Belief, Context
 from holdfast_storage.core.delta import MISSING
-from holdfast_storage.core.errors import InvalidValue, LoadFirst, TooLarge, WouldDrop
+from holdfast_storage.core.errors import (
+    HoldfastError,
+    InvalidValue,
+    LoadFirst,
+    TooLarge,
+    WouldDrop,
+)
 from holdfast_storage.core.fold import Changed, Fold
 from holdfast_storage.core.merge import Clash, Merged
 from holdfast_storage.core.snapshot import Snapshot
@@ -27,6 +33,13 @@ class StateRequest:
     append: Mapping[str, list[Any]] | None = None
     # The state at the revision the caller says it builds on, in place of what it believes.
     base: Snapshot | JsonObject | None = None
+    # Why nothing of it was kept, if something in it is no JSON or there is too much.
+    refusal: HoldfastError | None = None
+
+    @property
+    def says_something(self) -> bool:
+        """Say whether there is anything in it to be decided on."""
+        return self.state is not None or bool(self.append) or self.refusal is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +64,8 @@ def change_state(
     fold: Fold, request: StateRequest, belief: Belief, context: Context, *, opens: bool
 ) -> StateChange:
     """Merge what the caller sends into what is there."""
+    if request.refusal is not None:
+        raise request.refusal
     current = _EMPTY if opens else fold.snapshot
     base = current if opens else _base(fold, request, belief)
     sent = None if request.state is None else Snapshot.of(request.state)

@@ -72,7 +72,7 @@ def decide_mark(fold: Fold, request: MarkRequest, belief: Belief, context: Conte
     if request.refs:
         body["refs"] = list(request.refs)
     found: dict[str, Any] = {"opens": opens}
-    if request.state.state is not None or request.state.append:
+    if request.state.says_something:
         change = change_state(fold, request.state, belief, context, opens=opens)
         found["change"] = change
         body |= _state_fields(fold, change.value, opens=opens)

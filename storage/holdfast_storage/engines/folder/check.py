@@ -28,7 +28,7 @@ from holdfast_storage.engines.folder.lock import GATE, LOCK, NOTE_LENGTH, note_i
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
-    from holdfast_storage.engines.folder.lock import Note
+    from holdfast_storage.engines.folder.progress import Extent
     from holdfast_storage.engines.folder.workspace_folder import WorkspaceFolder
 
 # Whoever holds a task's lock for longer than this is not waited for.
@@ -214,19 +214,21 @@ class _TaskCheck:
                 continue
             yield from self._lines(raw, file, number)
             lines_end = raw.rfind(b"\n") + 1
-            if note and note[0] == number and lines_end < note[1] <= len(raw):
-                problem = f"what was flushed up to byte {note[1]} is not there"
+            if note and lines_end < note.length <= len(raw):
+                problem = f"what was flushed up to byte {note.length} is not there"
                 yield Finding(file, problem, "whoever uses the task next marks it as damaged")
 
-    def _read(self, folder: int, number: int, *, is_newest: bool) -> tuple[bytes, Note | None]:
-        """Read a segment; the newest one together with what is noted of it."""
+    def _read(self, folder: int, number: int, *, is_newest: bool) -> tuple[bytes, Extent | None]:
+        """Read a segment; the newest one together with what is noted of it, if anything is."""
         name = names.segment_name(number)
         if not is_newest:
             return read_file(self._disk, name, at=folder), None
         with self._undisturbed() as lock:
             raw = read_file(self._disk, name, at=folder)
-            note = b"" if lock is None else self._disk.pread(lock, NOTE_LENGTH, 0)
-        return raw, note_in(note)
+            note = None if lock is None else note_in(self._disk.pread(lock, NOTE_LENGTH, 0))
+            inode = self._disk.stat(name, at=folder).st_ino
+        is_of_this = note is not None and (note.segment, note.inode) == (number, inode)
+        return raw, note if is_of_this else None
 
     @contextmanager
     def _undisturbed(self) -> Generator[int | None, None, None]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from holdfast_storage.engines.folder.found import Stamp
     from holdfast_storage.engines.folder.limits import Limits
     from holdfast_storage.engines.folder.lines import Numbered
-    from holdfast_storage.engines.folder.lock import Note, TaskLock
+    from holdfast_storage.engines.folder.lock import TaskLock
     from holdfast_storage.engines.folder.segments import Segments
 
 # What may come behind the last line.
@@ -137,10 +137,11 @@ class Journal:
         to look for one.
         """
         note = self._lock.note()
-        if note is None or note[0] != reached.segment or note[1] < reached.offset:
+        is_of_it = note is not None and note[::2] == (reached.segment, reached.inode)
+        if note is None or not is_of_it or note.length < reached.offset:
             return None
-        is_there = self._segments.is_untouched(reached.segment, reached.inode, note[1])
-        return note[1] if is_there else None
+        is_there = self._segments.is_untouched(reached.segment, reached.inode, note.length)
+        return note.length if is_there else None
 
     def _ends_at(self, reached: Reached) -> bool:
         """Say with one call that what was read is still there, and that nothing follows it."""
@@ -165,8 +166,11 @@ class Journal:
             return None
         size = self._segments.hold(number)
         note = self._lock.note()
-        if note and note[0] == number and self._segments.ends_with_room(note[1], size):
-            return Extent(number, note[1], self._segments.inode)
+        if note and note.segment == number:
+            if note.inode != self._segments.inode:
+                note = None
+            elif self._segments.ends_with_room(note.length, size):
+                return Extent(number, note.length, self._segments.inode)
         fd = self._segments.fd
         try:
             self._mend_closed(note, number)
@@ -174,18 +178,22 @@ class Journal:
         except OSError:
             if not is_only_reading:
                 raise
+            flushed = _flushed(note, number)
+            length, _ = tail.whole_until(self._disk, fd, size, flushed)
+            if flushed is not None and length < flushed <= size:
+                # Something is gone, and nobody can say so in the journal.
+                raise
             # Nobody is told that it ends here: whoever mends it looks for themselves.
-            length, _ = tail.whole_until(self._disk, fd, size, _flushed(note, number))
             return self._flush_unnoted(note, Extent(number, length, self._segments.inode), None)
         size = self._segments.hold(number)
         extent = Extent(number, length, self._segments.inode)
         return self._flush_unnoted(note, extent, size)
 
-    def _mended(self, note: Note | None, fd: int, number: int, size: int) -> int:
+    def _mended(self, note: Extent | None, fd: int, number: int, size: int) -> int:
         flushed = _flushed(note, number)
         return tail.mended(self._disk, fd, number, size, self._quarantine, flushed=flushed)
 
-    def _mend_closed(self, note: Note | None, newest: int) -> None:
+    def _mend_closed(self, note: Extent | None, newest: int) -> None:
         """Mend those before the newest: after a failed flush one is left as it is for the next."""
         for number in self._unnoted(note, newest):
             fd = open_file(self._disk, segment_name(number), UPDATE, at=self._segments.folder)
@@ -194,9 +202,9 @@ class Journal:
             finally:
                 self._disk.close(fd)
 
-    def _unnoted(self, note: Note | None, newest: int) -> list[int]:
+    def _unnoted(self, note: Extent | None, newest: int) -> list[int]:
         """Give the segments before the newest of which the note does not say that they are flushed."""
-        first = note[0] if note else 0
+        first = note.segment if note else 0
         return [number for number in self._segments.numbers() if first <= number < newest]
 
     def _is_still_there(self, reached: Reached) -> bool:
@@ -216,7 +224,7 @@ class Journal:
 
     # --- nothing rests on bytes that are not durable ------------------------------------------
 
-    def _flush_unnoted(self, note: Note | None, extent: Extent, size: int | None) -> Extent:
+    def _flush_unnoted(self, note: Extent | None, extent: Extent, size: int | None) -> Extent:
         """Flush what a writer left that died before it could, or before it could say so.
 
         Without a size nothing is noted: it could not be mended.
@@ -231,39 +239,50 @@ class Journal:
         except OSError as error:
             extent = self._write_unnoted_again(note, extent, error)
         if size is not None:
-            self._lock.write_note((extent.segment, extent.length))
+            self._lock.write_note(extent)
             if size > extent.length:
-                # There is room, which the next one writes over.
-                self._lock.keep_note()
+                self._keep_note_of_room(extent)
         return extent
 
-    def _write_over(self, note: Note | None, extent: Extent) -> None:
+    def _keep_note_of_room(self, extent: Extent) -> None:
+        """See that whoever writes over room that was found there does not do without a note."""
+        try:
+            self._lock.keep_note()
+        except OSError:
+            # Then there must be no room. If that cannot be had either, it is tried again.
+            with suppress(OSError):
+                self._lock.withdraw_note()
+                self._segments.cut(extent.length)
+                self._lock.write_note(extent)
+
+    def _write_over(self, note: Extent | None, extent: Extent) -> None:
         """Write the same bytes to the same place: a flush of them may have failed before.
 
         Their pages then count as clean, and another flush would succeed and mean nothing.
         """
-        is_noted = note is not None and note[0] == extent.segment and note[1] <= extent.length
-        start = note[1] if note is not None and is_noted else 0
+        start = 0
+        if note is not None and note.segment == extent.segment and note.length <= extent.length:
+            start = note.length
         # Where nothing may be written, nothing was; then the flush says what it can.
         with suppress(OSError):
             raw = self._disk.pread(self._segments.fd, extent.length - start, start)
             self._disk.pwrite(self._segments.fd, raw, start)
 
-    def _flush_closed(self, note: Note | None, extent: Extent) -> None:
+    def _flush_closed(self, note: Extent | None, extent: Extent) -> None:
         for number in self._unnoted(note, extent.segment):
             with self._segments.opened(number) as fd:
                 self._disk.flush(fd)
 
-    def _write_unnoted_again(self, note: Note | None, extent: Extent, error: OSError) -> Extent:
-        if note is None or note[0] != extent.segment or note[1] > extent.length:
+    def _write_unnoted_again(self, note: Extent | None, extent: Extent, error: OSError) -> Extent:
+        if note is None or note.segment != extent.segment or note.length > extent.length:
             raise NotSaved(f"the journal cannot be flushed: {error.strerror}") from error
         fd = self._segments.fd
         entries = [
             lines.decode(self._task, raw, Place(extent.segment, offset, len(raw)))
-            for portion in lines.lines_of(self._disk, fd, note[1], extent.length)
+            for portion in lines.lines_of(self._disk, fd, note.length, extent.length)
             for offset, raw in portion
         ]
-        failed = Chunk(extent.segment, note[1], is_new=False)
+        failed = Chunk(extent.segment, note.length, is_new=False)
         failed.records = [entry for entry in entries if isinstance(entry, Record)]
         if not failed.records:
             raise NotSaved(f"the journal cannot be flushed: {error.strerror}") from error
@@ -465,7 +484,7 @@ class Journal:
         """Note what was written, for others and for ourselves."""
         lengths = list(map(len, chunk.raw))
         end = chunk.offset + sum(lengths)
-        self._lock.write_note((chunk.segment, end))
+        self._lock.write_note(Extent(chunk.segment, end, self._segments.inode))
         self._booted_in = chunk.segment
         if self._distrusted < chunk.segment:
             self._distrusted = 0
@@ -549,10 +568,10 @@ class Journal:
         self._disk.flush(self._segments.fd)
         self._disk.flush(self._segments.folder)
         number, inode = self._segments.number, self._segments.inode
-        self._lock.write_note((number, 0))
+        self._lock.write_note(Extent(number, 0, inode))
         self.reached = Reached(number, inode, seq=reached.seq, believed=reached.believed)
 
 
-def _flushed(note: Note | None, number: int) -> int | None:
+def _flushed(note: Extent | None, number: int) -> int | None:
     """Give how much of a segment is noted as flushed."""
-    return note[1] if note and note[0] == number else None
+    return note.length if note and note.segment == number else None

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 from holdfast_storage.core.errors import Busy
 from holdfast_storage.engines.folder.disk import UPDATE, Disk
 from holdfast_storage.engines.folder.files import new_file, open_at_least_to_read, open_file
+from holdfast_storage.engines.folder.progress import Extent
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
 GATE, LOCK = ".gate", ".lock"
-Note = tuple[int, int]
 
-_NOTE = b"%06d %012d\n"
-NOTE_LENGTH = len(_NOTE % (1, 0))
+_NOTE = b"%06d %012d %020d\n"
+NOTE_LENGTH = len(_NOTE % Extent(1, 0, 0))
 
 
 class LockReplaced(Exception):
@@ -44,7 +44,7 @@ class TaskLock:
         self._gate = self._lock = -1
         self._identity = 0, 0
         # The bytes of a note and what they say, so that the same ones need not be read again.
-        self._noted: tuple[bytes, Note | None] = (b"", None)
+        self._noted: tuple[bytes, Extent | None] = (b"", None)
 
     @contextmanager
     def one_thread(self) -> Generator[None, None, None]:
@@ -141,14 +141,14 @@ class TaskLock:
 
     # --- the note -----------------------------------------------------------------------------
 
-    def note(self) -> Note | None:
-        """Give the segment and length up to which the journal was flushed, if that is known."""
+    def note(self) -> Extent | None:
+        """Give what was noted, if anything is."""
         raw = self._disk.pread(self._lock, NOTE_LENGTH, 0)
         if raw != self._noted[0]:
             self._noted = raw, note_in(raw)
         return self._noted[1]
 
-    def write_note(self, note: Note) -> None:
+    def write_note(self, note: Extent) -> None:
         """Note what was flushed. If that fails, the next one who looks flushes once more."""
         raw = _NOTE % note
         self._noted = raw, note
@@ -166,9 +166,9 @@ class TaskLock:
         self._disk.pwrite(self._lock, b"-" * (NOTE_LENGTH - 1) + b"\n", 0)
 
 
-def note_in(raw: bytes) -> Note | None:
+def note_in(raw: bytes) -> Extent | None:
     """Read a note; None if it is none."""
     words = raw.split()
-    if len(words) != 2 or not all(word.isdigit() for word in words):
+    if len(words) != 3 or not all(word.isdigit() for word in words):
         return None
-    return int(words[0]), int(words[1])
+    return Extent(*map(int, words))

@@ -38,14 +38,14 @@ def mended(
     if line and not is_torn and isinstance(decode_line(line, Place(number, start, 0)), Record):
         # Only its newline was cut off.
         write_at(disk, fd, b"\n", start + len(line))
-        return start + len(line) + 1
-    if line:
+        start += len(line) + 1
+    elif line:
         quarantine(f"{number:06d}-{start}-torn.txt", _without_room(rest))
     if flushed is not None and start < flushed <= length:
         # It was acknowledged and is gone: from now on a line that cannot be believed tells so.
         write_at(disk, fd, b"\n", flushed - 1)
         start = flushed
-    if rest.strip(ROOM):
+    if disk.pread(fd, length, start).strip(ROOM):
         # Also zeros in the place of room, which would be looked at again and again.
         disk.truncate(fd, start)
     return start

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,7 @@ from holdfast_storage.engines.folder.task_folder import TaskFolder
 from holdfast_storage.engines.folder.workspace_folder import WorkspaceFolder
 
 _SECTOR = 512
+_NOTE = b"%06d %012d %020d\n"
 
 
 def eager(root: Path, disk: Disk | None = None) -> TaskFolder:
@@ -365,6 +367,55 @@ def test_what_was_flushed_and_is_blank_now_is_damage(root: Path) -> None:
         assert any("parse" in problem for problem in problems(here))
 
 
+def test_an_acknowledged_line_that_is_lost_with_the_newline_before_it_is_damage(
+    root: Path,
+) -> None:
+    folder = eager(root)
+    commit(folder, "a", "b")
+    raw = bytearray(segment(root).read_bytes())
+    start = raw.index(b'{"seq":2')
+    end = raw.index(b"\n", start) + 1
+    raw[start - 1 : end] = bytes(end - start + 1)
+    segment(root).write_bytes(raw)
+
+    after = eager(root)
+    commit(after, "c")
+
+    assert [entry.seq for entry in entries(after)] == [1, None, 3]
+
+
+def test_a_note_of_another_file_tells_nothing(root: Path, tmp_path: Path) -> None:
+    # A copy that was made while somebody wrote: the journal first, and the note after another step.
+    folder = eager(root)
+    commit(folder, "a")
+    earlier = segment(root).read_bytes()
+    commit(folder, "b")
+    copy = tmp_path / "copy"
+    shutil.copytree(root, copy)
+    segment(copy).write_bytes(earlier)
+
+    after = task_folder(copy)
+    commit(after, "c")
+
+    assert ids(after) == ["a", "c"]
+    assert len(entries(after)) == 2
+
+
+def test_who_only_reads_can_do_without_a_note_that_is_kept(root: Path) -> None:
+    class NotTheNote(Disk):
+        def flush_data(self, fd: int) -> None:
+            if Path(f"/proc/self/fd/{fd}").readlink().name == LOCK:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            super().flush_data(fd)
+
+    commit(eager(root), "a")
+    (segment(root).parent.parent / LOCK).unlink()
+
+    assert ids(task_folder(root, NotTheNote())) == ["a"]
+    # There is no room where no note can be kept of it.
+    assert room_of(root) == 0
+
+
 @pytest.mark.parametrize("length", ["behind the room", "behind the file"])
 def test_a_note_that_tells_of_too_much_does_not_say_where_the_next_line_goes(
     root: Path, length: str
@@ -392,7 +443,8 @@ def test_a_note_that_points_into_a_line_takes_nothing_away(root: Path) -> None:
 
 
 def _note(root: Path, length: int) -> None:
-    (segment(root).parent.parent / LOCK).write_bytes(b"%06d %012d\n" % (1, length))
+    noted = _NOTE % (1, length, segment(root).stat().st_ino)
+    (segment(root).parent.parent / LOCK).write_bytes(noted)
 
 
 def test_a_reader_on_a_full_disk_takes_nothing_torn_for_flushed(root: Path) -> None:
@@ -416,7 +468,7 @@ def test_over_room_that_was_found_nothing_is_written_before_a_note_is_kept(root:
 
         def flush_data(self, fd: int) -> None:
             if Path(f"/proc/self/fd/{fd}").readlink().name == LOCK:
-                self.kept = os.pread(fd, 20, 0)
+                self.kept = os.pread(fd, 100, 0)
             super().flush_data(fd)
 
     commit(eager(root), "a")
@@ -427,7 +479,7 @@ def test_over_room_that_was_found_nothing_is_written_before_a_note_is_kept(root:
     commit(task_folder(root, disk), "b")
 
     first = len(segment(root).read_bytes().split(b"\n")[0]) + 1
-    assert disk.kept == b"%06d %012d\n" % (1, first)
+    assert disk.kept == _NOTE % (1, first, segment(root).stat().st_ino)
 
 
 def test_zeros_in_the_place_of_room_go(root: Path) -> None:
