@@ -88,10 +88,10 @@ def wait_in_turn(gate: int, fd: int, wait_seconds: float) -> bool:
             fcntl.flock(own_gate, fcntl.LOCK_EX)
             fcntl.flock(own_fd, fcntl.LOCK_EX)
             has_lock.append(True)
-        # First of all: everybody waits for whoever has the lock.
-        is_over.release()
         # Whoever comes next waits for the lock while this one works.
         fcntl.flock(own_gate, fcntl.LOCK_UN)
+        # Before anything is tidied up: everybody waits for whoever has the lock.
+        is_over.release()
         os.close(own_gate)
         os.close(own_fd)
         _turns.release()
