@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from tests.storage.workspace.conftest import FolderPlace, Place
 
+    from holdfast_storage.caller import Caller
     from holdfast_storage.workspace import Workspace
 
 
@@ -469,13 +470,17 @@ async def test_who_could_not_take_the_state_has_not_loaded(place: Place) -> None
         await bob.save("report", {"a": 2})
 
 
-async def test_the_state_is_not_an_older_one_than_was_saved(place: Place) -> None:
+async def _after_the_newest_save_was_damaged(place: Place) -> Caller:
     ann = (await place.open()).caller("ann")
     await ann.save("report", {"a": 1})
     await ann.save("report", {"a": 2})
     await place.close()
     place.spoil(2)
-    bob = (await place.open()).caller("bob")
+    return (await place.open()).caller("bob")
+
+
+async def test_the_state_is_not_an_older_one_than_was_saved(place: Place) -> None:
+    bob = await _after_the_newest_save_was_damaged(place)
 
     with pytest.raises(Unavailable):
         await bob.state("report")
@@ -531,12 +536,7 @@ async def test_who_gave_up_waiting_was_told_nothing(place: Place, how: str, turn
 
 
 async def test_the_state_is_known_again_when_a_step_has_set_it(place: Place) -> None:
-    ann = (await place.open()).caller("ann")
-    await ann.save("report", {"a": 1})
-    await ann.save("report", {"a": 2})
-    await place.close()
-    place.spoil(2)
-    bob = (await place.open()).caller("bob")
+    bob = await _after_the_newest_save_was_damaged(place)
     await bob.load("report")
 
     await bob.mark("report", "one", state={"b": 1})

@@ -42,6 +42,15 @@ def eager(root: Path, disk: Disk | None = None) -> TaskFolder:
     return task_folder(root, disk, room_after_writes=0, room_bytes=8192)
 
 
+class NotTheNote(Disk):
+    """Cannot flush the file of the lock."""
+
+    def flush_data(self, fd: int) -> None:
+        if Path(f"/proc/self/fd/{fd}").readlink().name == LOCK:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        super().flush_data(fd)
+
+
 def room_of(root: Path, number: int = 1) -> int:
     """Give how many bytes lie behind the last line."""
     raw = segment(root, number).read_bytes()
@@ -153,12 +162,6 @@ def test_on_a_disk_that_is_nearly_full_the_step_counts_and_not_the_room(root: Pa
 
 
 def test_a_note_that_cannot_be_kept_costs_the_room_and_not_the_step(root: Path) -> None:
-    class NotTheNote(Disk):
-        def flush_data(self, fd: int) -> None:
-            if Path(f"/proc/self/fd/{fd}").readlink().name == LOCK:
-                raise OSError(errno.EIO, os.strerror(errno.EIO))
-            super().flush_data(fd)
-
     commit(eager(root, NotTheNote()), "a", "b")
 
     assert room_of(root) == 0
@@ -402,12 +405,6 @@ def test_a_note_of_another_file_tells_nothing(root: Path, tmp_path: Path) -> Non
 
 
 def test_who_only_reads_can_do_without_a_note_that_is_kept(root: Path) -> None:
-    class NotTheNote(Disk):
-        def flush_data(self, fd: int) -> None:
-            if Path(f"/proc/self/fd/{fd}").readlink().name == LOCK:
-                raise OSError(errno.EIO, os.strerror(errno.EIO))
-            super().flush_data(fd)
-
     commit(eager(root), "a")
     (segment(root).parent.parent / LOCK).unlink()
 
