@@ -555,8 +555,8 @@ async def test_a_task_that_was_put_back_to_an_earlier_run_can_be_loaded_and_save
     await ann.load("report")
     await ann.save("report", {"b": 2})
     await bob.state("report")
-    shutil.rmtree(folder.folder())
-    shutil.copytree(tmp_path / "backup", folder.folder())
+    folder.folder().rename(tmp_path / "gone")
+    (tmp_path / "backup").rename(folder.folder())
 
     assert (await ann.load("report")).run == 1
     assert await bob.state("report") == {"a": 1}
