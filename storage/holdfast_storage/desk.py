@@ -30,7 +30,7 @@ from holdfast_storage.core.fold import Checkpoint, Fold
 from holdfast_storage.core.limits import Settings, read_settings
 from holdfast_storage.core.records import DamagedLine, Draft, Entry, Place, Record
 from holdfast_storage.core.strict_json import JsonObject
-from holdfast_storage.engines.base import Engine, Foreseeing, Operation
+from holdfast_storage.engines.base import Engine, Following, Foreseeing, Operation
 
 T = TypeVar("T")
 Made = TypeVar("Made", bound=Operation)
@@ -131,7 +131,7 @@ def _is_small(fold: Fold) -> bool:
     return states + len(fold.steps) * _STEP_BYTES <= _SMALL_BYTES
 
 
-class _OnItsWay:
+class _OnItsWay(Following):
     """What goes through an engine and sees one task through one fold to the end.
 
     The cache may give up its own while a worker waits for the disk, and a fold that begins in the middle
@@ -148,7 +148,7 @@ class _OnItsWay:
         self._fold = self._desk.folds.get(self._task, is_anew=self._begins_anew)
         return self._fold.seq
 
-    def _read_on(self, entries: Sequence[Entry]) -> Fold:
+    def follow(self, entries: Sequence[Entry]) -> None:
         fold = self._fold
         is_new = fold.seq == 0
         if entries:
@@ -156,7 +156,11 @@ class _OnItsWay:
         if is_new:
             # What was read just now lies where it was read.
             fold.rewritten = False
-        elif fold.rewritten and self._may_read_again:
+
+    def _read_on(self, entries: Sequence[Entry]) -> Fold:
+        self.follow(entries)
+        fold = self._fold
+        if fold.rewritten and self._may_read_again:
             raise Moved
         return fold
 

@@ -25,6 +25,7 @@ from holdfast_storage.workspace import Workspace
 _EXPECTED = {"run_closed", "load_first", "unfinished", "unknown", "busy"}
 
 _AT_ONCE = 8
+_IN_A_ROW = 12
 _TELLS_EVERY_SECONDS = 5.0
 
 ChooseTask = Callable[[random.Random], str]
@@ -93,6 +94,13 @@ class Agent:
         step, result = f"{self._name}-{self._count}", {"n": self._count, "text": "x" * 200}
         marked = await caller.mark(task, step, result)
         self._say("done", task, marked.revision, step, result)
+
+    async def mark_in_a_row(self, caller: Caller, task: str) -> None:
+        """Mark steps one after the other, as a program does that does nothing else."""
+        for number in range(_IN_A_ROW):
+            step = f"{self._name}-{self._count}-{number}"
+            marked = await caller.mark(task, step, 1)
+            self._say("done", task, marked.revision, step, 1)
 
     async def begin_and_mark(self, caller: Caller, task: str) -> None:
         step = f"{self._name}-{self._count}"
@@ -163,6 +171,7 @@ _SHARES: dict[Callable[[Agent, Caller, str], Awaitable[None]], int] = {
     Agent.load: 10,
     Agent.begin_and_mark: 8,
     Agent.mark_at_once: 3,
+    Agent.mark_in_a_row: 3,
     Agent.list_all: 4,
     Agent.look_back: 3,
     Agent.prune: 2,

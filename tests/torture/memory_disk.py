@@ -15,6 +15,7 @@ from random import Random
 from typing import Any, NamedTuple, NoReturn
 
 from holdfast_storage.engines.folder.disk import Disk, Identity
+from holdfast_storage.engines.folder.waiting import Meanwhile
 
 SECOND = 1_000_000_000
 _MADE_BEFORE = 1_800_000_000 * SECOND
@@ -453,15 +454,28 @@ class MemoryDisk(Disk):
     def lock(self, fd: int, *, shared: bool = False) -> bool:
         return self._lock(fd, 0.0, shared=shared)
 
-    def lock_in_turn(self, gate: int, fd: int, wait_seconds: float = 0.0) -> bool:
-        if not self._lock(gate, wait_seconds):
+    def lock_in_turn(
+        self,
+        gate: int,
+        fd: int,
+        wait_seconds: float = 0.0,
+        meanwhile: Meanwhile | None = None,
+    ) -> bool:
+        if not self._lock(gate, wait_seconds, meanwhile):
             return False
         try:
-            return self._lock(fd, wait_seconds)
+            return self._lock(fd, wait_seconds, meanwhile)
         finally:
             self.unlock(gate)
 
-    def _lock(self, fd: int, wait_seconds: float, *, shared: bool = False) -> bool:
+    def _lock(
+        self,
+        fd: int,
+        wait_seconds: float,
+        meanwhile: Meanwhile | None = None,
+        *,
+        shared: bool = False,
+    ) -> bool:
         self._begin()
         handle = self._handle(fd)
         node = handle.node
@@ -470,6 +484,8 @@ class MemoryDisk(Disk):
                 return False
             if self.is_dead:
                 raise Killed
+            if meanwhile is not None:
+                meanwhile.do()
         node.lockers.add(handle)
         node.is_shared = shared
         return True

@@ -254,8 +254,8 @@ def found_in(count: int, seed: int = 1) -> list[str]:
     return []
 
 
-def _no_lock(self: TaskLock, path: str) -> None:
-    return None
+def _no_lock(self: TaskLock, path: str, meanwhile: object = None) -> bool:
+    return False
 
 
 def _nothing(self: object, *arguments: object) -> None:

@@ -21,6 +21,7 @@ from tests.torture.soak import Sample
 
 from holdfast_storage.engines.folder import alive, kept, rewriting, task_folder
 from holdfast_storage.engines.folder.disk import Disk
+from holdfast_storage.engines.folder.lock import TaskLock
 from holdfast_storage.engines.folder.publishing import Publication
 
 SEED = 7
@@ -53,7 +54,20 @@ def test_kills_see_that_a_lock_locks_nobody_out() -> None:
         return True
 
     with patch.object(Disk, "lock_in_turn", locked_by_all):
-        row = kills.long(SEED, 100)
+        row = kills.long(SEED, 1500)
+
+    assert row.violations
+
+
+@pytest.mark.timeout(300)
+def test_kills_see_that_a_lock_is_used_on_that_was_let_go_of() -> None:
+    def released(self: TaskLock) -> None:
+        known = vars(self)
+        known["_disk"].unlock(known["_lock"])
+        self.is_kept = True
+
+    with patch.object(TaskLock, "release", released):
+        row = kills.long(SEED, 1500)
 
     assert row.violations
 
@@ -66,15 +80,16 @@ def test_kills_see_that_what_a_rendering_displaced_is_thrown_away() -> None:
         return True
 
     with patch.object(Publication, "publish", rename_over_it):
-        row = kills.long(SEED, 200)
+        row = kills.long(SEED, 1500)
 
     assert broken(row, "lost: ['edited'")
 
 
 @pytest.mark.timeout(300)
 def test_kills_see_half_written_files_that_nobody_removes() -> None:
+    # It ends with the first round that shows it; which one is up to the machine.
     with never_tidying():
-        row = kills.long(SEED, 200)
+        row = kills.long(SEED, 5000)
 
     assert broken(row, "left over")
 

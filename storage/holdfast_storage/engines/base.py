@@ -51,6 +51,18 @@ class Foreseeing:
         raise NotImplementedError("an operation that foresees says how it forgets")
 
 
+class Following:
+    """An operation that can take in entries before it is its turn to decide.
+
+    They are durable. An engine may tell of what others wrote while it waits for them; what it told of
+    counts as known.
+    """
+
+    def follow(self, entries: Sequence[Entry]) -> None:
+        """Take in every entry since `known`, and decide nothing."""
+        raise NotImplementedError("an operation that follows says how")
+
+
 @dataclass(frozen=True, slots=True)
 class Capabilities:
     """What differs between engines, as data."""

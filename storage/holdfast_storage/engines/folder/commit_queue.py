@@ -14,7 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from holdfast_storage.engines.base import Operation
+    from holdfast_storage.engines.folder.limits import Limits
+    from holdfast_storage.engines.folder.task_folder import TaskFolder
     from holdfast_storage.engines.folder.workers import Workers
+
+    # For each operation None, or why it was not accepted.
+    Outcomes = Sequence[BaseException | None]
+    Commit = Callable[[TaskFolder], Outcomes]
 
 # So one batch is a bounded amount of memory, and of time under the lock.
 _LARGEST = 256
@@ -22,6 +28,8 @@ _LARGEST = 256
 _CONVINCING = 8
 # After so much in the event loop's thread timers and sockets are looked at in any case.
 _TURNS_IN_A_ROW = 16
+# A lock that was kept is let go of when nothing came for so many turns of the loop.
+_IDLE_TURNS = 3
 
 
 class Turns:
@@ -51,20 +59,21 @@ class CommitQueue:
     def __init__(
         self,
         workers: Workers,
-        commit: Callable[[Sequence[Operation]], Sequence[BaseException | None]],
-        commit_at_once: Callable[[Operation], Sequence[BaseException | None]],
-        answer_at_once: Callable[[Operation], Sequence[BaseException | None]],
-        at_once_seconds: float,
+        folder: Callable[[], TaskFolder],
+        using: Callable[[TaskFolder, Commit], Outcomes],
+        limits: Limits,
         turns: Turns,
     ) -> None:
-        self._workers, self._commit = workers, commit
-        self._commit_at_once, self._at_once_seconds = commit_at_once, at_once_seconds
-        self._answer_at_once = answer_at_once
+        self._workers, self._folder, self._using = workers, folder, using
+        self._at_once_seconds, self._stint_seconds = limits.at_once_seconds, limits.stint_seconds
         self._mutex = Lock()
         self._waiting: deque[_Waiting] = deque()
         self._is_draining = False
         self._quick_in_a_row = 0
         self._turns = turns
+        # How many operations were put so far, and whether a callback of ours looks after a kept lock.
+        self._put_so_far = 0
+        self._is_watching = False
         # The last commit, or the last question, took less than the event loop can be held up for.
         self._was_quick = False
 
@@ -77,6 +86,7 @@ class CommitQueue:
         future: asyncio.Future[None] = loop.create_future()
         with self._mutex:
             self._waiting.append((operation, future, loop))
+            self._put_so_far += 1
             begins = not self._is_draining
             self._is_draining = True
         if begins and is_light and self._quick_in_a_row >= _CONVINCING:
@@ -100,7 +110,8 @@ class CommitQueue:
     def _is_somebodys_turn(self, loop: asyncio.AbstractEventLoop) -> bool:
         """Say whether others are about to run; at times they are to be let, whoever they are."""
         # Asyncio does not tell who is ready, but its own loop lets it be seen.
-        return self._turns.is_due() or bool(getattr(loop, "_ready", True))
+        ready = getattr(loop, "_ready", None)
+        return self._turns.is_due() or ready is None or len(ready) > self._is_watching
 
     def is_answered_here(self, operation: Operation) -> bool:
         """Let an operation that only asks be accepted at once, or raise why not.
@@ -115,7 +126,7 @@ class CommitQueue:
             self._is_draining = True
         began = perf_counter()
         try:
-            outcomes = self._answer_at_once(operation) or self._commit_at_once(operation)
+            outcomes = self._folder().answer_at_once(operation) or self._commit_at_once(operation)
         finally:
             self._was_quick = perf_counter() - began < self._at_once_seconds
             self._rest()
@@ -144,10 +155,19 @@ class CommitQueue:
         if not outcomes:
             self._workers.put(self._drain)
             return
-        self._note_time(began)
+        self._note_time(perf_counter() - began)
         self._waiting.popleft()
         self._rest()
-        _settle_all([(future, outcomes[0])])
+        self._settle_all([(future, outcomes[0])])
+
+    def _commit_at_once(self, operation: Operation) -> Outcomes:
+        return self._using(self._folder(), lambda folder: folder.commit_at_once(operation))
+
+    def _commit(self, operations: Sequence[Operation]) -> Outcomes:
+        seconds = self._stint_seconds
+        return self._using(
+            self._folder(), lambda folder: folder.commit(operations, stint_seconds=seconds)
+        )
 
     def _drain(self) -> None:
         batch = self._next()
@@ -157,11 +177,13 @@ class CommitQueue:
                 outcomes = self._commit([operation for operation, _, _ in batch])
             except BaseException as error:  # noqa: BLE001 - a bug must not leave callers waiting
                 outcomes = [error] * len(batch)
-            self._note_time(began)
+            # Waiting for others does not make the disk a slow one.
+            self._note_time(perf_counter() - began - self._folder().waited_seconds)
             # Before anybody is told: whoever is woken and comes again finds the queue at rest.
             following = self._next()
-            _deliver(batch, outcomes)
+            self._deliver(batch, outcomes)
             batch = following
+        self._folder().sit_out_stint()
 
     def _next(self) -> list[_Waiting]:
         with self._mutex:
@@ -169,26 +191,48 @@ class CommitQueue:
             self._is_draining = bool(batch)
             return batch
 
-    def _note_time(self, began: float) -> None:
-        self._was_quick = perf_counter() - began < self._at_once_seconds
+    def _note_time(self, seconds: float) -> None:
+        self._was_quick = seconds < self._at_once_seconds
         self._quick_in_a_row = self._quick_in_a_row + 1 if self._was_quick else 0
 
+    # --- answers ------------------------------------------------------------------------------
 
-def _deliver(batch: list[_Waiting], outcomes: Sequence[BaseException | None]) -> None:
-    """Wake each loop once, however many of its callers waited."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[_Result]] = {}
-    for (_, future, loop), outcome in zip(batch, outcomes, strict=True):
-        by_loop.setdefault(loop, []).append((future, outcome))
-    for loop, results in by_loop.items():
-        tell(loop, _settle_all, results)
+    def _deliver(self, batch: list[_Waiting], outcomes: Outcomes) -> None:
+        """Wake each loop once, however many of its callers waited."""
+        by_loop: dict[asyncio.AbstractEventLoop, list[_Result]] = {}
+        for (_, future, loop), outcome in zip(batch, outcomes, strict=True):
+            by_loop.setdefault(loop, []).append((future, outcome))
+        for loop, results in by_loop.items():
+            tell(loop, self._settle_all, results)
+
+    def _settle_all(self, results: list[_Result]) -> None:
+        for future, outcome in results:
+            if outcome is None:
+                settle(future, None)
+            else:
+                settle_badly(future, outcome)
+        if self._folder().keeps_lock and not self._is_watching:
+            self._is_watching = True
+            self._look_again(self._put_so_far, _IDLE_TURNS)
+
+    # --- a lock that was kept for what comes next -----------------------------------------------
+
+    def _look_again(self, put_so_far: int, turns_left: int) -> None:
+        asyncio.get_running_loop().call_soon(self._end_idle_stint, put_so_far, turns_left)
+
+    def _end_idle_stint(self, put_so_far: int, turns_left: int) -> None:
+        """Keep the lock as long as operations come, and let go of it when the loop goes to rest."""
+        if not self._folder().keeps_lock:
+            # The stint is over, or the lock is in use: then it is looked after when that is done.
+            self._is_watching = False
+        elif self._put_so_far != put_so_far or self._is_draining:
+            # A thread that is about to take it counts as well.
+            self._look_again(self._put_so_far, _IDLE_TURNS)
+        elif turns_left:
+            self._look_again(put_so_far, turns_left - 1)
+        else:
+            self._is_watching = False
+            self._folder().end_stint()
 
 
 _Result = tuple["asyncio.Future[None]", "BaseException | None"]
-
-
-def _settle_all(results: list[_Result]) -> None:
-    for future, outcome in results:
-        if outcome is None:
-            settle(future, None)
-        else:
-            settle_badly(future, outcome)

@@ -21,7 +21,7 @@ from pathlib import Path
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
-from holdfast_storage.engines.folder.waiting import wait_in_turn
+from holdfast_storage.engines.folder.waiting import Meanwhile, wait_in_turn
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
@@ -222,7 +222,13 @@ class Disk:
             return False
         return True
 
-    def lock_in_turn(self, gate: int, fd: int, wait_seconds: float = 0.0) -> bool:
+    def lock_in_turn(
+        self,
+        gate: int,
+        fd: int,
+        wait_seconds: float = 0.0,
+        meanwhile: Meanwhile | None = None,
+    ) -> bool:
         """Take the gate, then the lock, and open the gate; False if that could not be had in that time.
 
         After waiting in vain both descriptors must be closed: their turn may still come, and would
@@ -232,7 +238,7 @@ class Disk:
             fcntl.flock(gate, fcntl.LOCK_EX | fcntl.LOCK_NB)
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            return wait_seconds > 0 and wait_in_turn(gate, fd, wait_seconds)
+            return wait_seconds > 0 and wait_in_turn(gate, fd, wait_seconds, meanwhile)
         finally:
             fcntl.flock(gate, fcntl.LOCK_UN)
         return True

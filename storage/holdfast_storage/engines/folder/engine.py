@@ -217,12 +217,7 @@ class FolderEngine:
         queue = self._queues.get(task)
         if queue is None:
             queue = self._queues[task] = CommitQueue(
-                self._workers,
-                lambda operations: self._with(self._task(task), lambda it: it.commit(operations)),
-                lambda one: self._with(self._task(task), lambda it: it.commit_at_once(one)),
-                lambda one: self._task(task).answer_at_once(one),
-                self._limits.at_once_seconds,
-                self._turns,
+                self._workers, lambda: self._task(task), self._with, self._limits, self._turns
             )
         if is_light and only_asks and queue.is_answered_here(operation):
             if self._turns.is_due():

@@ -1,6 +1,6 @@
 """One task's journal: whole lines at its end, flushed before anybody hears of them.
 
-Everything here happens under the task's lock, but for `is_as_it_was`.
+Everything here happens under the task's lock, but for `is_as_it_was` and `read_ahead`.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _NOTHING = (b"", lines.ROOM)
 # So much of what others wrote is read in one go.
 _AT_ONCE = 1 << 16
+# So much in the event loop's own thread: some twenty steps.
+_LITTLE = 1 << 13
 # Room is made for so many more of the same length, and for no fewer: it has to be written, too.
 _USES, _FEWEST_USES = 16, 8
 
@@ -97,20 +99,14 @@ class Journal:
             raise self._replaced()
         return extent
 
-    def is_untouched(self) -> bool:
-        """Say whether the journal ends where we came to, all of it durable."""
-        reached = self.reached
-        if (
-            reached is None
-            or self._noted_length(reached) != reached.offset
-            or not self._ends_at(reached)
-        ):
-            return False
-        self._certain = reached, self._segments.seen
-        return True
+    @property
+    def is_certain(self) -> bool:
+        """Say whether we came to its end under the lock; it is still there if nobody had the lock since."""
+        certain = self._certain
+        return certain is not None and certain[0] is self.reached and not self.is_distrusted
 
     def is_as_it_was(self) -> bool:
-        """Say the same without the lock, if nothing was written since we last looked under it.
+        """Say without the lock whether it ends where we came to, as far as anybody was told.
 
         Whoever writes touches the segment before anybody hears of it, or begins another one, and what
         was durable stays so. Nothing is said of what somebody is just writing: False.
@@ -299,7 +295,7 @@ class Journal:
 
     def catch_up(self) -> list[Numbered]:
         """Read on to the end; raises JournalReplaced as `look` does."""
-        fresh = self._read_on()
+        fresh = self._read_on(_AT_ONCE)
         if fresh is not None:
             return fresh
         extent = self.look()
@@ -316,13 +312,17 @@ class Journal:
         self._segments.let_pass()
         return fresh
 
-    def _read_on(self) -> list[Numbered] | None:
+    def read_a_little(self) -> list[Numbered] | None:
+        """Read on if others have appended so little that it takes next to no time; else None."""
+        return self._read_on(_LITTLE)
+
+    def _read_on(self, most: int) -> list[Numbered] | None:
         """Read on if others have only appended, and not much: three calls of the kernel; else None."""
         reached = self.reached
         if reached is None:
             return None
         length = self._noted_length(reached)
-        if length is None or length - reached.offset > _AT_ONCE:
+        if length is None or length - reached.offset > most:
             return None
         # In one go: what must still be there, what came after it, and that nothing came after that.
         known = len(reached.ending)
@@ -330,12 +330,41 @@ class Journal:
         raw = self._disk.pread(self._segments.fd, size + 1, reached.offset - known)
         if len(raw) < size or raw[size:] not in _NOTHING or not raw.startswith(reached.ending):
             return None
-        if size == known:
+        fresh: list[Numbered] = []
+        if size > known:
+            if raw[size - 1 : size] != b"\n":
+                return None
+            progress = Progress(self._task, reached)
+            fresh = progress.on(raw[known:size])
+            self.reached = reached = progress.reached
+        self._certain = reached, self._segments.seen
+        return fresh
+
+    def read_ahead(self) -> list[Numbered]:
+        """Read on without the lock, as far as is noted to be flushed; nothing where that is not plain.
+
+        Whoever takes the lock next looks whether what was read is still there, before anything rests on it.
+        """
+        reached, segments = self.reached, self._segments
+        if reached is None or (segments.number, segments.inode) != (
+            reached.segment,
+            reached.inode,
+        ):
             return []
-        if raw[size - 1 : size] != b"\n":
-            return None
+        note = self._lock.note()
+        if note is None or note[::2] != (reached.segment, reached.inode):
+            return []
+        known, more = len(reached.ending), note.length - reached.offset
+        if not 0 < more <= _AT_ONCE:
+            return []
+        raw = self._disk.pread(segments.fd, known + more, reached.offset - known)
+        if len(raw) < known + more or not raw.startswith(reached.ending) or raw[-1:] != b"\n":
+            return []
         progress = Progress(self._task, reached)
-        fresh = progress.on(raw[known:size])
+        fresh = progress.on(raw[known:])
+        if not all(isinstance(entry, Record) for _, entry in fresh):
+            # Damage, or what somebody is just writing: that can only be told under the lock.
+            return []
         self.reached = progress.reached
         return fresh
 
@@ -379,6 +408,7 @@ class Journal:
 
         What can be done `meanwhile` is done between the two, while the disk is writing already.
         """
+        self._certain = None
         try:
             if self._taken_back:
                 self._flush_taken_back()

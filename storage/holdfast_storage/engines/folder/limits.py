@@ -12,6 +12,10 @@ class Limits:
     """What the engine waits for, and how large things grow."""
 
     lock_wait_seconds: float = 5.0
+    # Whoever had to wait for the lock keeps it for so long, as long as it is used all the time; 0: not
+    # at all. Whoever waits reads on so often.
+    stint_seconds: float = 0.01
+    read_ahead_seconds: float = 0.005
     segment_bytes: int = 4 << 20
     # So much room is made behind the last line, by who has written to a segment so often; more for
     # long lines, up to so much.

@@ -18,6 +18,7 @@ from holdfast_storage.core.errors import (
 )
 from holdfast_storage.core.ids import folder_name
 from holdfast_storage.core.records import DamagedLine
+from holdfast_storage.engines.base import Following
 from holdfast_storage.engines.folder import heads, loads, names
 from holdfast_storage.engines.folder.batch import Batch, accept, asked
 from holdfast_storage.engines.folder.disk import FOLDER, Disk
@@ -36,6 +37,7 @@ from holdfast_storage.engines.folder.progress import Extent
 from holdfast_storage.engines.folder.rewriting import Rewriting
 from holdfast_storage.engines.folder.segments import Segments
 from holdfast_storage.engines.folder.views import Views
+from holdfast_storage.engines.folder.waiting import Meanwhile
 
 if TYPE_CHECKING:
     from collections.abc import Container, Generator, Mapping, Sequence
@@ -76,6 +78,8 @@ class TaskFolder:
         whole_path = f"{workspace.root}/{self.path}"
         self._lock_path = f"{whole_path}/{LOCK}"
         self._lock = TaskLock(disk, task, limits.lock_wait_seconds)
+        # How long others had the lock when we last took it.
+        self.waited_seconds = 0.0
         self._folder = -1
         self.segments = Segments(disk, task, f"{whole_path}/{names.JOURNAL}")
         # What belongs to this one does not keep it: a task that is forgotten is gone at once, and not
@@ -224,13 +228,13 @@ class TaskFolder:
         finally:
             self._let_go(is_there)
 
-    def _take_lock(self, *, create: bool) -> bool:
+    def _take_lock(self, *, create: bool, meanwhile: Meanwhile | None = None) -> bool:
         self._lock.enter()
         try:
             for _ in range(_ATTEMPTS):
                 if not self._is_opened(create=create):
                     return False
-                if self._takes_lock():
+                if self._takes_lock(meanwhile):
                     return True
                 # Somebody replaced the folder.
                 self._close()
@@ -240,11 +244,13 @@ class TaskFolder:
             self._lock.leave()
             raise
 
-    def _takes_lock(self) -> bool:
+    def _takes_lock(self, meanwhile: Meanwhile | None) -> bool:
+        began = self._disk.monotonic()
         try:
-            self._lock.take(self._lock_path)
+            had_to_wait = self._lock.take(self._lock_path, meanwhile)
         except LockReplaced:
             return False
+        self.waited_seconds = self._disk.monotonic() - began if had_to_wait else 0.0
         return True
 
     def _let_go(self, is_locked: bool) -> None:
@@ -274,15 +280,18 @@ class TaskFolder:
 
     # --- commit -------------------------------------------------------------------------------
 
-    def commit(self, operations: Sequence[Operation]) -> list[Exception | None]:
+    def commit(
+        self, operations: Sequence[Operation], *, stint_seconds: float = 0.0
+    ) -> list[Exception | None]:
         """Decide, write and flush a batch; for each operation None, or why it was not accepted.
 
-        Each decision sees the records of the operations before it.
+        Each decision sees the records of the operations before it. If the lock had to be waited for, a
+        stint begins, which whoever asks for one has to sit out.
         """
         try:
             is_there = self._folder >= 0 or self._exists()
             decided = [] if is_there else self._decided_on_nothing(operations)
-            verdicts = decided or self._commit(operations)
+            verdicts = decided or self._commit(operations, stint_seconds)
         except HoldfastError as error:
             verdicts = [error] * len(operations)
         except OSError as error:
@@ -326,11 +335,16 @@ class TaskFolder:
         return [accept(operation, verdict) for verdict in verdicts]
 
     def _decided_at_once(self, operation: Operation) -> list[Record | Exception | None]:
+        # Then nobody else has had it since we wrote.
+        was_kept = self._lock.is_kept
         if not self._reopened() or not self._lock.take_if_free(self._lock_path):
             return []
         try:
-            knows_all = self.journal.is_untouched() and operation.known == self.journal.seq
-            return self._written([operation], []) if knows_all else []
+            if operation.known != self.journal.seq:
+                return []
+            knows_all = was_kept and self.journal.is_certain
+            fresh = [] if knows_all else self.journal.read_a_little()
+            return [] if fresh is None else self._written([operation], fresh)
         finally:
             self._lock.release()
 
@@ -377,17 +391,50 @@ class TaskFolder:
             return False
         return True
 
-    def _commit(self, operations: Sequence[Operation]) -> list[Record | Exception | None]:
+    def _commit(
+        self, operations: Sequence[Operation], stint_seconds: float
+    ) -> list[Record | Exception | None]:
+        every = self._limits.read_ahead_seconds
+        meanwhile = Meanwhile(every, lambda: self._read_ahead(operations[0]))
         # Not `with self.locked()`: this is the hot path, and a generator costs as much as a call of
         # the kernel.
-        self._take_lock(create=True)
+        self._take_lock(create=True, meanwhile=meanwhile)
         try:
             try:
-                return self._written(operations, self.catch_up())
+                verdicts = self._written(operations, self.catch_up())
+                if stint_seconds and self.waited_seconds:
+                    self._lock.begin_stint(stint_seconds)
+                return verdicts
             finally:
                 self._lock.release()
         finally:
             self._lock.leave()
+
+    def _read_ahead(self, operation: Operation) -> None:
+        """While others have the lock, take in what they wrote."""
+        if not isinstance(operation, Following) or operation.known != self.journal.seq:
+            return
+        # What cannot be read now is read under the lock, where it can be said what is wrong.
+        with suppress(OSError):
+            if fresh := self.journal.read_ahead():
+                operation.follow([entry for _, entry in fresh])
+
+    # --- stints -------------------------------------------------------------------------------
+
+    @property
+    def keeps_lock(self) -> bool:
+        """Say whether the lock is kept for what this process does next."""
+        return self._lock.is_kept
+
+    def sit_out_stint(self) -> None:
+        """If a stint lasts, wait until it is over, and see that the lock is let go of."""
+        self._lock.sit_out_stint()
+
+    def end_stint(self) -> None:
+        """Let go of a lock that was kept."""
+        self._lock.end_stint()
+
+    # --- writing ------------------------------------------------------------------------------
 
     def _written(
         self, operations: Sequence[Operation], fresh: list[Numbered]

@@ -8,11 +8,9 @@ import os
 import queue
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, ClassVar
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from typing import ClassVar, NamedTuple
 
 # Whoever gave up leaves a thread behind until its turn comes, which is never while a stopped process
 # holds the lock. Beyond these many, waiting is no longer in turn.
@@ -60,7 +58,16 @@ def _begin_anew() -> None:
 os.register_at_fork(after_in_child=_begin_anew)
 
 
-def wait_in_turn(gate: int, fd: int, wait_seconds: float) -> bool:
+class Meanwhile(NamedTuple):
+    """What to do again and again while waiting."""
+
+    every_seconds: float
+    do: Callable[[], None]
+
+
+def wait_in_turn(
+    gate: int, fd: int, wait_seconds: float, meanwhile: Meanwhile | None = None
+) -> bool:
     """Block in the kernel, whose queue is fair, in a thread that can be given up on.
 
     A call that blocks cannot be told to stop, and asking again and again starves somebody: with 8 busy
@@ -97,9 +104,19 @@ def wait_in_turn(gate: int, fd: int, wait_seconds: float) -> bool:
         _turns.release()
 
     waiter.begin(wait)
-    is_over.acquire(timeout=wait_seconds)
+    _acquire(is_over, wait_seconds, meanwhile)
     # If the turn comes right now, it ends when the caller closes its descriptors.
     return bool(has_lock)
+
+
+def _acquire(is_over: threading.Lock, wait_seconds: float, meanwhile: Meanwhile | None) -> None:
+    until = time.monotonic() + wait_seconds
+    if meanwhile is not None:
+        while (left := until - time.monotonic()) > 0:
+            if is_over.acquire(timeout=min(left, meanwhile.every_seconds)):
+                return
+            meanwhile.do()
+    is_over.acquire(timeout=max(0.0, until - time.monotonic()))
 
 
 def _second(gate: int, fd: int) -> tuple[int, int] | None:

@@ -19,6 +19,7 @@ from tests.storage.engines.folder.harness import (
 from holdfast_storage.core.errors import NotSaved
 from holdfast_storage.engines.folder.disk import Disk
 from holdfast_storage.engines.folder.task_folder import TaskFolder
+from holdfast_storage.engines.folder.waiting import Meanwhile
 
 
 class WithoutLock(Disk):
@@ -26,8 +27,14 @@ class WithoutLock(Disk):
 
     is_locked = False
 
-    def lock_in_turn(self, gate: int, fd: int, wait_seconds: float = 0.0) -> bool:
-        return not self.is_locked and super().lock_in_turn(gate, fd, wait_seconds)
+    def lock_in_turn(
+        self,
+        gate: int,
+        fd: int,
+        wait_seconds: float = 0.0,
+        meanwhile: Meanwhile | None = None,
+    ) -> bool:
+        return not self.is_locked and super().lock_in_turn(gate, fd, wait_seconds, meanwhile)
 
 
 @pytest.fixture

@@ -161,14 +161,13 @@ async def test_where_opening_takes_long_closed_tasks_are_opened_in_a_thread(root
     assert [question.is_in_loop for question in questions[1:]] == [False] * 4
 
 
-async def test_what_others_wrote_to_a_task_while_it_was_closed_is_read_in_a_thread(
+async def test_what_others_wrote_to_a_task_while_it_was_closed_is_seen(
     closed: FolderEngine, root: Path
 ) -> None:
     commit(task_folder(root), "theirs")
 
     question = await asked(closed, known=1)
 
-    assert not question.is_in_loop
     assert [len(entries) for entries in question.shown] == [1]
 
 
@@ -301,15 +300,19 @@ async def test_the_loop_waits_for_no_other_process(root: Path) -> None:
     assert ids(task_folder(root))[-1] == "waits"
 
 
-async def test_what_another_process_wrote_is_read_in_a_thread(root: Path) -> None:
+@pytest.mark.parametrize(("count", "is_in_loop"), [(1, True), (100, False)])
+async def test_what_another_process_wrote_is_read_in_the_loops_thread_if_it_is_little(
+    root: Path, count: int, is_in_loop: bool
+) -> None:
     engine = await convinced(root)
-    commit(task_folder(root), "of another")
+    commit(task_folder(root), *(f"of another {number}" for number in range(count)))
 
     operation = await committed(engine, "after it")
 
     await engine.close()
-    assert not operation.is_in_loop
-    assert ids(task_folder(root))[-2:] == ["of another", "after it"]
+    assert operation.is_in_loop == is_in_loop
+    assert len(operation.shown[-1]) == count
+    assert len(ids(task_folder(root))) == 11 + count
 
 
 async def test_whoever_has_to_read_first_does_so_in_a_thread(root: Path) -> None:

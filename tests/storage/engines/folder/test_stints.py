@@ -1,0 +1,339 @@
+"""Whoever had to wait for a task's lock keeps it for a stint, and nobody waits for somebody at rest."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.storage.engines.folder.harness import (
+    Recording,
+    commit,
+    drafted,
+    ids,
+    last_seq,
+    segment,
+    task_folder,
+)
+
+from holdfast_storage.core.errors import Busy, JournalReplaced
+from holdfast_storage.core.records import Entry
+from holdfast_storage.engines.base import Following
+from holdfast_storage.engines.folder import FolderEngine
+from holdfast_storage.engines.folder.disk import Disk
+from holdfast_storage.engines.folder.lock import TaskLock
+from holdfast_storage.engines.folder.task_folder import TaskFolder
+from holdfast_storage.engines.folder.waiting import Meanwhile
+
+# No test that passes lasts as long.
+LONG = 30.0
+PATIENT = 60.0
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / ".holdfast"
+
+
+class Watched(Disk):
+    """A disk that says when somebody begins to wait for a lock, and counts who asks for one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits = threading.Event()
+        self.asked = 0
+
+    def lock_in_turn(
+        self, gate: int, fd: int, wait_seconds: float = 0.0, meanwhile: Meanwhile | None = None
+    ) -> bool:
+        self.asked += 1
+        if wait_seconds:
+            self.waits.set()
+        return super().lock_in_turn(gate, fd, wait_seconds, meanwhile)
+
+
+@contextmanager
+def in_a_thread(call: Callable[[], Any]) -> Generator[Future[Any], None, None]:
+    with ThreadPoolExecutor(1) as other:
+        yield other.submit(call)
+
+
+def commit_with_stint(folder: TaskFolder, id: str, seconds: float = LONG) -> None:
+    operation = Recording(drafted(id), known=last_seq(folder))
+    [refusal] = folder.commit([operation], stint_seconds=seconds)
+    if refusal:
+        raise refusal
+
+
+def in_a_stint(root: Path, seconds: float = LONG) -> TaskFolder:
+    """Give a task whose lock was waited for and is kept, with the record "waited" behind "held"."""
+    disk = Watched()
+    here, there = task_folder(root, disk), task_folder(root)
+    commit(here, "held")
+    with (
+        there.locked(),
+        in_a_thread(lambda: commit_with_stint(here, "waited", seconds)) as waiting,
+    ):
+        disk.waits.wait()
+        # Now, and not only at the end: the thread must come to its own before.
+        there._lock.release()  # pyright: ignore[reportPrivateUsage]
+        waiting.result()
+    return here
+
+
+def test_whoever_had_to_wait_goes_on_without_asking_for_the_lock_again(root: Path) -> None:
+    here, there = in_a_stint(root), task_folder(root, lock_wait_seconds=0.05)
+    operation = Recording(drafted("next"), known=last_seq(here))
+
+    assert here.commit_at_once(operation) == [None]
+
+    with pytest.raises(Busy):
+        commit(there, "kept out")
+    here.end_stint()
+    commit(there, "after")
+    assert ids(there) == ["held", "waited", "next", "after"]
+
+
+def test_whoever_had_not_to_wait_lets_go_of_the_lock(root: Path) -> None:
+    here = task_folder(root)
+
+    commit_with_stint(here, "a")
+
+    assert not here.keeps_lock
+    commit(task_folder(root, lock_wait_seconds=0.05), "b")
+
+
+def test_a_lock_is_kept_only_for_whoever_asks_for_a_stint(root: Path) -> None:
+    disk = Watched()
+    here, there = task_folder(root, disk), task_folder(root)
+    commit(here, "a")
+    with there.locked(), in_a_thread(lambda: commit(here, "b")) as waiting:
+        disk.waits.wait()
+        there._lock.release()  # pyright: ignore[reportPrivateUsage]
+        waiting.result()
+
+    assert not here.keeps_lock
+    commit(task_folder(root, lock_wait_seconds=0.05), "c")
+
+
+def test_after_its_stint_the_lock_is_let_go_of_by_whoever_uses_it(root: Path) -> None:
+    class Clock(Watched):
+        later = 0.0
+
+        def monotonic(self) -> float:
+            return super().monotonic() + self.later
+
+    disk = Clock()
+    here, there = task_folder(root, disk), task_folder(root)
+    commit(here, "a")
+    with there.locked(), in_a_thread(lambda: commit_with_stint(here, "b")) as waiting:
+        disk.waits.wait()
+        there._lock.release()  # pyright: ignore[reportPrivateUsage]
+        waiting.result()
+    disk.later = LONG
+
+    [refusal] = here.commit_at_once(Recording(drafted("c"), known=last_seq(here)))
+
+    assert refusal is None
+    assert not here.keeps_lock
+    commit(task_folder(root, lock_wait_seconds=0.05), "d")
+
+
+def test_whoever_sits_a_stint_out_lets_go_of_a_lock_that_nobody_uses(root: Path) -> None:
+    here = in_a_stint(root, seconds=0.02)
+    assert here.keeps_lock
+
+    here.sit_out_stint()
+
+    assert not here.keeps_lock
+    commit(task_folder(root, lock_wait_seconds=0.05), "after")
+
+
+def test_whoever_sat_out_one_stint_does_not_end_the_next(root: Path) -> None:
+    disk, path = Disk(), str(root / ".lock")
+    root.mkdir()
+    folder = disk.open(".", 0, at=disk.open(str(root), 0, at=None))
+    lock, other = TaskLock(disk, "t", PATIENT), TaskLock(disk, "t", PATIENT)
+    for each in (lock, other):
+        each.open(folder)
+    lock.enter()
+    lock.take(path)
+    lock.begin_stint(0.01)
+    with in_a_thread(lock.sit_out_stint) as sitting:
+        # It comes to the end of the first stint while somebody is at work, and must wait for them.
+        with pytest.raises(TimeoutError):
+            sitting.result(0.05)
+        lock.begin_stint(LONG)
+        lock.release()
+        lock.leave()
+        sitting.result()
+
+    assert lock.is_kept
+    assert not other.take_if_free(path)
+    for each in (lock, other):
+        each.close()
+
+
+def test_a_closed_task_keeps_no_lock(root: Path) -> None:
+    here = in_a_stint(root)
+
+    here.close()
+
+    there = task_folder(root, lock_wait_seconds=0.05)
+    commit(there, "after")
+    with there.locked():
+        assert here.commit_at_once(Recording(drafted("again"), last_seq(here))) == []
+
+
+# --- in an engine -----------------------------------------------------------------------------
+
+
+async def waited(root: Path, **times: Any) -> tuple[FolderEngine, Watched]:
+    """Open an engine whose last commit had to wait for the lock."""
+    times.setdefault("at_once_seconds", PATIENT)
+    disk = Watched()
+    engine = FolderEngine.open(root, disk=disk, **times)
+    for number in range(10):
+        await engine.commit("t", Recording(drafted(f"first-{number}"), number), is_light=True)
+    there = task_folder(root)
+    disk.waits.clear()
+    with there.locked():
+        waiting = asyncio.create_task(engine.commit("t", Recording(drafted("waited"), 10)))
+        await asyncio.to_thread(disk.waits.wait)
+        there._lock.release()  # pyright: ignore[reportPrivateUsage]
+        await waiting
+    return engine, disk
+
+
+async def test_a_program_that_goes_on_at_once_keeps_the_lock(root: Path) -> None:
+    engine, disk = await waited(root, stint_seconds=LONG)
+    asked = disk.asked
+
+    for number in range(40):
+        await engine.commit("t", Recording(drafted(f"next-{number}"), 11 + number), is_light=True)
+
+    assert disk.asked == asked
+    await engine.close()
+    assert len(ids(task_folder(root))) == 51
+
+
+async def test_a_program_at_rest_keeps_no_lock(root: Path) -> None:
+    engine, _ = await waited(root, stint_seconds=LONG)
+
+    await asyncio.to_thread(commit, task_folder(root), "another")
+
+    await engine.close()
+
+
+async def test_a_program_that_never_comes_back_to_its_loop_keeps_no_lock(root: Path) -> None:
+    engine, _ = await waited(root, stint_seconds=0.05)
+
+    with in_a_thread(lambda: commit(task_folder(root), "another")) as other:
+        other.result(PATIENT)  # the loop's own thread waits, and nothing in it can run
+
+    await engine.close()
+
+
+# --- reading on while others have the lock ----------------------------------------------------
+
+
+def test_what_others_noted_as_flushed_is_read_without_the_lock(root: Path) -> None:
+    here, there = task_folder(root), task_folder(root)
+    commit(here, "a")
+    commit(there, "b", "c")
+    with there.locked():
+        fresh = here.journal.read_ahead()
+
+    assert [(seq, getattr(entry, "id", "")) for seq, entry in fresh] == [(2, "b"), (3, "c")]
+    assert commit(here, "d")[0].seq == 4
+
+
+def test_what_is_not_noted_as_flushed_is_not_read_ahead(root: Path) -> None:
+    here, there = task_folder(root), task_folder(root)
+    commit(here, "a")
+    lock = root / "tasks" / "t" / ".lock"
+    noted = lock.read_bytes()
+    commit(there, "b")
+    lock.write_bytes(noted)
+
+    assert here.journal.read_ahead() == []
+    assert last_seq(here) == 1
+
+
+def test_damage_is_not_read_ahead(root: Path) -> None:
+    here, there = task_folder(root), task_folder(root)
+    commit(here, "a")
+    commit(there, "b")
+    file = segment(root)
+    file.write_bytes(file.read_bytes().replace(b'"id":"b"', b'"id":"x"'))
+
+    assert here.journal.read_ahead() == []
+    assert last_seq(here) == 1
+
+
+def test_a_journal_that_was_put_back_after_it_was_read_ahead_is_noticed(root: Path) -> None:
+    here, there = task_folder(root), task_folder(root)
+    commit(here, "a")
+    before = segment(root).read_bytes()
+    commit(there, "b")
+    assert here.journal.read_ahead()
+    segment(root).write_bytes(before)
+
+    with pytest.raises(JournalReplaced):
+        commit(here, "c")
+
+
+class Follower(Recording, Following):
+    """An operation that remembers what it was told of while it waited."""
+
+    def __init__(self, id: str, known: int) -> None:
+        super().__init__(drafted(id), known)
+        self.told: list[str] = []
+        self.knows_all = threading.Event()
+
+    def follow(self, entries: Sequence[Entry]) -> None:
+        self.told += [getattr(entry, "id", "") for entry in entries]
+        self.known += len(entries)
+        if self.told[-1:] == ["meanwhile"]:
+            self.knows_all.set()
+
+
+def test_whoever_waits_is_told_meanwhile_and_decides_on_the_rest(root: Path) -> None:
+    here = task_folder(root, read_ahead_seconds=0.001)
+    commit(here, "own")
+    busy = in_a_stint(root)
+    operation = Follower("patient", last_seq(here))
+
+    with in_a_thread(lambda: here.commit([operation])) as waiting:
+        busy.commit_at_once(Recording(drafted("meanwhile"), last_seq(busy)))
+        operation.knows_all.wait()
+        busy.end_stint()
+        assert waiting.result() == [None]
+
+    assert operation.told == ["held", "waited", "meanwhile"]
+    assert operation.shown == [[]]
+    assert ids(here) == ["own", "held", "waited", "meanwhile", "patient"]
+
+
+def test_whoever_fails_while_it_waits_stands_in_nobodys_way(root: Path) -> None:
+    class Failing(Follower):
+        def follow(self, entries: Sequence[Entry]) -> None:
+            raise ZeroDivisionError
+
+    here = task_folder(root, read_ahead_seconds=0.001)
+    commit(here, "own")
+    busy = in_a_stint(root)
+    failing = Failing("failing", last_seq(here))
+    with (
+        in_a_thread(lambda: here.commit([failing])) as waiting,
+        pytest.raises(ZeroDivisionError),
+    ):
+        waiting.result()
+    busy.end_stint()
+
+    commit(task_folder(root, lock_wait_seconds=PATIENT), "after")
