@@ -59,7 +59,7 @@ class CommitQueue:
     def __init__(
         self,
         workers: Workers,
-        folder: Callable[[], TaskFolder],
+        folder: TaskFolder,
         using: Callable[[TaskFolder, Commit], Outcomes],
         limits: Limits,
         turns: Turns,
@@ -126,7 +126,7 @@ class CommitQueue:
             self._is_draining = True
         began = perf_counter()
         try:
-            outcomes = self._folder().answer_at_once(operation) or self._commit_at_once(operation)
+            outcomes = self._folder.answer_at_once(operation) or self._commit_at_once(operation)
         finally:
             self._was_quick = perf_counter() - began < self._at_once_seconds
             self._rest()
@@ -161,12 +161,12 @@ class CommitQueue:
         self._settle_all([(future, outcomes[0])])
 
     def _commit_at_once(self, operation: Operation) -> Outcomes:
-        return self._using(self._folder(), lambda folder: folder.commit_at_once(operation))
+        return self._using(self._folder, lambda folder: folder.commit_at_once(operation))
 
     def _commit(self, operations: Sequence[Operation]) -> Outcomes:
         seconds = self._stint_seconds
         return self._using(
-            self._folder(), lambda folder: folder.commit(operations, stint_seconds=seconds)
+            self._folder, lambda folder: folder.commit(operations, stint_seconds=seconds)
         )
 
     def _drain(self) -> None:
@@ -178,12 +178,11 @@ class CommitQueue:
             except BaseException as error:  # noqa: BLE001 - a bug must not leave callers waiting
                 outcomes = [error] * len(batch)
             # Waiting for others does not make the disk a slow one.
-            self._note_time(perf_counter() - began - self._folder().waited_seconds)
+            self._note_time(perf_counter() - began - self._folder.waited_seconds)
             # Before anybody is told: whoever is woken and comes again finds the queue at rest.
             following = self._next()
             self._deliver(batch, outcomes)
             batch = following
-        self._folder().sit_out_stint()
 
     def _next(self) -> list[_Waiting]:
         with self._mutex:
@@ -211,7 +210,7 @@ class CommitQueue:
                 settle(future, None)
             else:
                 settle_badly(future, outcome)
-        if self._folder().keeps_lock and not self._is_watching:
+        if self._folder.keeps_lock and not self._is_watching:
             self._is_watching = True
             self._look_again(self._put_so_far, _IDLE_TURNS)
 
@@ -222,7 +221,7 @@ class CommitQueue:
 
     def _end_idle_stint(self, put_so_far: int, turns_left: int) -> None:
         """Keep the lock as long as operations come, and let go of it when the loop goes to rest."""
-        if not self._folder().keeps_lock:
+        if not self._folder.keeps_lock:
             # The stint is over, or the lock is in use: then it is looked after when that is done.
             self._is_watching = False
         elif self._put_so_far != put_so_far or self._is_draining:
@@ -232,7 +231,7 @@ class CommitQueue:
             self._look_again(put_so_far, turns_left - 1)
         else:
             self._is_watching = False
-            self._folder().end_stint()
+            self._folder.end_stint()
 
 
 _Result = tuple["asyncio.Future[None]", "BaseException | None"]

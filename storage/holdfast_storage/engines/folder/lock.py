@@ -11,13 +11,16 @@ from __future__ import annotations
 
 import errno
 from contextlib import contextmanager, suppress
+from functools import partial
 from threading import Event, Lock
+from time import sleep
 from typing import TYPE_CHECKING
 
 from holdfast_storage.core.errors import Busy
 from holdfast_storage.engines.folder.disk import UPDATE, Disk
 from holdfast_storage.engines.folder.files import new_file, open_at_least_to_read, open_file
 from holdfast_storage.engines.folder.progress import Extent
+from holdfast_storage.engines.folder.waiting import in_a_waiting_thread
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from holdfast_storage.engines.folder.waiting import Meanwhile
 
 GATE, LOCK = ".gate", ".lock"
+_SOON = 0.001
 
 _NOTE = b"%06d %012d %020d\n"
 NOTE_LENGTH = len(_NOTE % Extent(1, 0, 0))
@@ -53,7 +57,7 @@ class TaskLock:
         # While a stint lasts, the lock is kept when it is released, for whoever of us takes it next.
         self.is_kept = False
         self._stint_ends = 0.0
-        self._is_sat_out = False
+        self._stint = 0
         self._stint_is_over = Event()
 
     @contextmanager
@@ -159,34 +163,34 @@ class TaskLock:
     # --- stints -------------------------------------------------------------------------------
 
     def begin_stint(self, seconds: float) -> None:
-        """Keep the lock for so long. Whoever holds it says so, and must sit the stint out."""
-        self._is_sat_out = False
-        self._stint_is_over.clear()
-        self._stint_ends = self._disk.monotonic() + seconds
+        """Keep the lock for so long, for whoever of us takes it next; whoever holds it says so.
 
-    def sit_out_stint(self) -> None:
-        """If a stint lasts, wait until it is over, and see that the lock is let go of.
-
-        Others may let go of it before. This is for a program that goes on without coming back.
+        A thread sees to its end, for a program that goes on and never comes back to it.
         """
-        ends = self._stint_ends
-        if not ends or self._is_sat_out:
-            return
-        self._is_sat_out = True
-        self._stint_is_over.wait(max(0.0, ends - self._disk.monotonic()))
-        if self._stint_ends == ends:
-            # Whoever is in there for longer lets go of it by itself: the time is over.
-            with suppress(Busy), self.one_thread():
-                if self._stint_ends == ends:
-                    self._let_go_of_kept()
+        self._stint += 1
+        self._stint_is_over.clear()
+        if in_a_waiting_thread(partial(self._sit_out, self._stint, seconds)):
+            self._stint_ends = self._disk.monotonic() + seconds
+
+    def _sit_out(self, stint: int, seconds: float) -> None:
+        self._stint_is_over.wait(seconds)
+        while self._stint == stint and self._stint_ends and not self._let_go_if_free():
+            # It is in use, and then let go of: the time is over. Or it was kept a moment before.
+            sleep(_SOON)
 
     def end_stint(self) -> None:
         """Let go of the lock early, unless it is in use."""
-        if self.is_kept and self.enter_if_free():
-            try:
-                self._let_go_of_kept()
-            finally:
-                self.leave()
+        if self.is_kept:
+            self._let_go_if_free()
+
+    def _let_go_if_free(self) -> bool:
+        if not self.enter_if_free():
+            return False
+        try:
+            self._let_go_of_kept()
+        finally:
+            self.leave()
+        return True
 
     def _let_go_of_kept(self) -> None:
         if self._take_kept():

@@ -286,7 +286,7 @@ class TaskFolder:
         """Decide, write and flush a batch; for each operation None, or why it was not accepted.
 
         Each decision sees the records of the operations before it. If the lock had to be waited for, a
-        stint begins, which whoever asks for one has to sit out.
+        stint of so long begins.
         """
         try:
             is_there = self._folder >= 0 or self._exists()
@@ -425,10 +425,6 @@ class TaskFolder:
     def keeps_lock(self) -> bool:
         """Say whether the lock is kept for what this process does next."""
         return self._lock.is_kept
-
-    def sit_out_stint(self) -> None:
-        """If a stint lasts, wait until it is over, and see that the lock is let go of."""
-        self._lock.sit_out_stint()
 
     def end_stint(self) -> None:
         """Let go of a lock that was kept."""

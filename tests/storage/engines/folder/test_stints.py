@@ -24,7 +24,7 @@ from tests.storage.engines.folder.harness import (
 from holdfast_storage.core.errors import Busy, JournalReplaced
 from holdfast_storage.core.records import Entry
 from holdfast_storage.engines.base import Following
-from holdfast_storage.engines.folder import FolderEngine
+from holdfast_storage.engines.folder import FolderEngine, lock
 from holdfast_storage.engines.folder.disk import Disk
 from holdfast_storage.engines.folder.lock import TaskLock
 from holdfast_storage.engines.folder.task_folder import TaskFolder
@@ -144,38 +144,51 @@ def test_after_its_stint_the_lock_is_let_go_of_by_whoever_uses_it(root: Path) ->
     commit(task_folder(root, lock_wait_seconds=0.05), "d")
 
 
-def test_whoever_sits_a_stint_out_lets_go_of_a_lock_that_nobody_uses(root: Path) -> None:
+def test_a_lock_that_nobody_uses_is_let_go_of_when_the_stint_is_over(root: Path) -> None:
     here = in_a_stint(root, seconds=0.02)
-    assert here.keeps_lock
 
-    here.sit_out_stint()
+    commit(task_folder(root), "after")
 
     assert not here.keeps_lock
-    commit(task_folder(root, lock_wait_seconds=0.05), "after")
 
 
-def test_whoever_sat_out_one_stint_does_not_end_the_next(root: Path) -> None:
-    disk, path = Disk(), str(root / ".lock")
+def test_without_a_thread_that_sees_to_its_end_there_is_no_stint(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lock, "in_a_waiting_thread", lambda call: False)
+
+    here = in_a_stint(root)
+
+    assert not here.keeps_lock
+
+
+def test_the_end_of_one_stint_is_not_the_end_of_the_next(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen_to: list[Callable[[], None]] = []
+
+    def in_a_waiting_thread(call: Callable[[], None]) -> bool:
+        seen_to.append(call)
+        return True
+
+    monkeypatch.setattr(lock, "in_a_waiting_thread", in_a_waiting_thread)
+    path = str(root / ".lock")
     root.mkdir()
+    disk = Disk()
     folder = disk.open(".", 0, at=disk.open(str(root), 0, at=None))
-    lock, other = TaskLock(disk, "t", PATIENT), TaskLock(disk, "t", PATIENT)
-    for each in (lock, other):
+    ours, theirs = TaskLock(disk, "t", PATIENT), TaskLock(disk, "t", PATIENT)
+    for each in (ours, theirs):
         each.open(folder)
-    lock.enter()
-    lock.take(path)
-    lock.begin_stint(0.01)
-    with in_a_thread(lock.sit_out_stint) as sitting:
-        # It comes to the end of the first stint while somebody is at work, and must wait for them.
-        with pytest.raises(TimeoutError):
-            sitting.result(0.05)
-        lock.begin_stint(LONG)
-        lock.release()
-        lock.leave()
-        sitting.result()
+    ours.take(path)
+    ours.begin_stint(0.001)
+    ours.begin_stint(LONG)
+    ours.release()
 
-    assert lock.is_kept
-    assert not other.take_if_free(path)
-    for each in (lock, other):
+    seen_to[0]()
+
+    assert ours.is_kept
+    assert not theirs.take_if_free(path)
+    for each in (ours, theirs):
         each.close()
 
 
@@ -256,10 +269,10 @@ def test_what_others_noted_as_flushed_is_read_without_the_lock(root: Path) -> No
 def test_what_is_not_noted_as_flushed_is_not_read_ahead(root: Path) -> None:
     here, there = task_folder(root), task_folder(root)
     commit(here, "a")
-    lock = root / "tasks" / "t" / ".lock"
-    noted = lock.read_bytes()
+    note = root / "tasks" / "t" / ".lock"
+    noted = note.read_bytes()
     commit(there, "b")
-    lock.write_bytes(noted)
+    note.write_bytes(noted)
 
     assert here.journal.read_ahead() == []
     assert last_seq(here) == 1
