@@ -15,7 +15,7 @@ from random import Random
 from typing import Any, NamedTuple, NoReturn
 
 from holdfast_storage.engines.folder.disk import Disk, Identity
-from holdfast_storage.engines.folder.waiting import Meanwhile
+from holdfast_storage.engines.folder.waiting import WhileWaiting
 
 SECOND = 1_000_000_000
 _MADE_BEFORE = 1_800_000_000 * SECOND
@@ -459,12 +459,12 @@ class MemoryDisk(Disk):
         gate: int,
         fd: int,
         wait_seconds: float = 0.0,
-        meanwhile: Meanwhile | None = None,
+        while_waiting: WhileWaiting | None = None,
     ) -> bool:
-        if not self._lock(gate, wait_seconds, meanwhile):
+        if not self._lock(gate, wait_seconds, while_waiting):
             return False
         try:
-            return self._lock(fd, wait_seconds, meanwhile)
+            return self._lock(fd, wait_seconds, while_waiting)
         finally:
             self.unlock(gate)
 
@@ -472,7 +472,7 @@ class MemoryDisk(Disk):
         self,
         fd: int,
         wait_seconds: float,
-        meanwhile: Meanwhile | None = None,
+        while_waiting: WhileWaiting | None = None,
         *,
         shared: bool = False,
     ) -> bool:
@@ -484,8 +484,8 @@ class MemoryDisk(Disk):
                 return False
             if self.is_dead:
                 raise Killed
-            if meanwhile is not None:
-                meanwhile.do()
+            if while_waiting is not None:
+                while_waiting.do()
         node.lockers.add(handle)
         node.is_shared = shared
         return True

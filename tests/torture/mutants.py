@@ -513,7 +513,9 @@ DISK_MUTANTS = (
         ((found, "open_file", _open_and_leak),),
         operation="render",
     ),
-    DiskMutant("lock kept after a failing stat", ((TaskLock, "_keeps_lock", _look_and_keep),)),
+    DiskMutant(
+        "lock kept after a failing stat", ((TaskLock, "_is_ours_or_let_go", _look_and_keep),)
+    ),
     DiskMutant("lock files half open", ((TaskLock, "open", _open_half),), operation="reach anew"),
     DiskMutant(
         "taken back although perhaps acknowledged",

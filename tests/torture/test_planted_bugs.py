@@ -64,7 +64,7 @@ def test_kills_see_that_a_lock_is_used_on_that_was_let_go_of() -> None:
     def released(self: TaskLock) -> None:
         known = vars(self)
         known["_disk"].unlock(known["_lock"])
-        self.is_kept = True
+        known["_is_kept"] = True
 
     with patch.object(TaskLock, "release", released):
         row = kills.long(SEED, 1500)

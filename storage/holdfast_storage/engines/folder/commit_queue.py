@@ -59,7 +59,7 @@ class CommitQueue:
     def __init__(
         self,
         workers: Workers,
-        folder: TaskFolder,
+        folder: Callable[[], TaskFolder],
         using: Callable[[TaskFolder, Commit], Outcomes],
         limits: Limits,
         turns: Turns,
@@ -71,9 +71,9 @@ class CommitQueue:
         self._is_draining = False
         self._quick_in_a_row = 0
         self._turns = turns
-        # How many operations were put so far, and whether a callback of ours looks after a kept lock.
+        # How many operations were put so far, and the loop in which a callback looks after a stint.
         self._put_so_far = 0
-        self._is_watching = False
+        self._watching: asyncio.AbstractEventLoop | None = None
         # The last commit, or the last question, took less than the event loop can be held up for.
         self._was_quick = False
 
@@ -111,13 +111,14 @@ class CommitQueue:
         """Say whether others are about to run; at times they are to be let, whoever they are."""
         # Asyncio does not tell who is ready, but its own loop lets it be seen.
         ready = getattr(loop, "_ready", None)
-        return self._turns.is_due() or ready is None or len(ready) > self._is_watching
+        own = 1 if self._watching is loop else 0
+        return self._turns.is_due() or ready is None or len(ready) > own
 
     def is_answered_here(self, operation: Operation) -> bool:
         """Let an operation that only asks be accepted at once, or raise why not.
 
         It shares no flush with others and waits for none. False if it would have to wait for anything
-        else: for those who came before it, for another process, to read on, or for a disk that was
+        else: for those who came before it, for another process, to read on very far, or for a disk that was
         slow the last time.
         """
         with self._mutex:
@@ -126,7 +127,7 @@ class CommitQueue:
             self._is_draining = True
         began = perf_counter()
         try:
-            outcomes = self._folder.answer_at_once(operation) or self._commit_at_once(operation)
+            outcomes = self._folder().answer_at_once(operation) or self._commit_at_once(operation)
         finally:
             self._was_quick = perf_counter() - began < self._at_once_seconds
             self._rest()
@@ -161,12 +162,12 @@ class CommitQueue:
         self._settle_all([(future, outcomes[0])])
 
     def _commit_at_once(self, operation: Operation) -> Outcomes:
-        return self._using(self._folder, lambda folder: folder.commit_at_once(operation))
+        return self._using(self._folder(), lambda folder: folder.commit_at_once(operation))
 
     def _commit(self, operations: Sequence[Operation]) -> Outcomes:
         seconds = self._stint_seconds
         return self._using(
-            self._folder, lambda folder: folder.commit(operations, stint_seconds=seconds)
+            self._folder(), lambda folder: folder.commit(operations, stint_seconds=seconds)
         )
 
     def _drain(self) -> None:
@@ -178,7 +179,7 @@ class CommitQueue:
             except BaseException as error:  # noqa: BLE001 - a bug must not leave callers waiting
                 outcomes = [error] * len(batch)
             # Waiting for others does not make the disk a slow one.
-            self._note_time(perf_counter() - began - self._folder.waited_seconds)
+            self._note_time(perf_counter() - began - self._folder().waited_seconds)
             # Before anybody is told: whoever is woken and comes again finds the queue at rest.
             following = self._next()
             self._deliver(batch, outcomes)
@@ -210,28 +211,35 @@ class CommitQueue:
                 settle(future, None)
             else:
                 settle_badly(future, outcome)
-        if self._folder.keeps_lock and not self._is_watching:
-            self._is_watching = True
-            self._look_again(self._put_so_far, _IDLE_TURNS)
+        if self._folder().has_stint and not self._is_watched():
+            self._look_again(asyncio.get_running_loop(), self._put_so_far, _IDLE_TURNS)
 
     # --- a lock that was kept for what comes next -----------------------------------------------
 
-    def _look_again(self, put_so_far: int, turns_left: int) -> None:
-        asyncio.get_running_loop().call_soon(self._end_idle_stint, put_so_far, turns_left)
+    def _is_watched(self) -> bool:
+        """Say whether a callback of ours looks after a stint, in a loop that still turns."""
+        return self._watching is not None and not self._watching.is_closed()
 
-    def _end_idle_stint(self, put_so_far: int, turns_left: int) -> None:
+    def _look_again(
+        self, loop: asyncio.AbstractEventLoop, put_so_far: int, turns_left: int
+    ) -> None:
+        self._watching = loop
+        loop.call_soon(self._end_idle_stint, loop, put_so_far, turns_left)
+
+    def _end_idle_stint(
+        self, loop: asyncio.AbstractEventLoop, put_so_far: int, turns_left: int
+    ) -> None:
         """Keep the lock as long as operations come, and let go of it when the loop goes to rest."""
-        if not self._folder.keeps_lock:
-            # The stint is over, or the lock is in use: then it is looked after when that is done.
-            self._is_watching = False
-        elif self._put_so_far != put_so_far or self._is_draining:
-            # A thread that is about to take it counts as well.
-            self._look_again(self._put_so_far, _IDLE_TURNS)
+        self._watching = None
+        if not self._folder().has_stint or self._is_draining:
+            # What is on its way is answered in a loop, and looked after there.
+            return
+        if self._put_so_far != put_so_far:
+            self._look_again(loop, self._put_so_far, _IDLE_TURNS)
         elif turns_left:
-            self._look_again(put_so_far, turns_left - 1)
+            self._look_again(loop, put_so_far, turns_left - 1)
         else:
-            self._is_watching = False
-            self._folder.end_stint()
+            self._folder().end_stint()
 
 
 _Result = tuple["asyncio.Future[None]", "BaseException | None"]

@@ -21,7 +21,7 @@ from pathlib import Path
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
-from holdfast_storage.engines.folder.waiting import Meanwhile, wait_in_turn
+from holdfast_storage.engines.folder.waiting import WhileWaiting, wait_in_turn
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
@@ -227,7 +227,7 @@ class Disk:
         gate: int,
         fd: int,
         wait_seconds: float = 0.0,
-        meanwhile: Meanwhile | None = None,
+        while_waiting: WhileWaiting | None = None,
     ) -> bool:
         """Take the gate, then the lock, and open the gate; False if that could not be had in that time.
 
@@ -238,7 +238,7 @@ class Disk:
             fcntl.flock(gate, fcntl.LOCK_EX | fcntl.LOCK_NB)
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            return wait_seconds > 0 and wait_in_turn(gate, fd, wait_seconds, meanwhile)
+            return wait_seconds > 0 and wait_in_turn(gate, fd, wait_seconds, while_waiting)
         finally:
             fcntl.flock(gate, fcntl.LOCK_UN)
         return True

@@ -217,7 +217,7 @@ class FolderEngine:
         queue = self._queues.get(task)
         if queue is None:
             queue = self._queues[task] = CommitQueue(
-                self._workers, self._task(task), self._with, self._limits, self._turns
+                self._workers, lambda: self._task(task), self._with, self._limits, self._turns
             )
         if is_light and only_asks and queue.is_answered_here(operation):
             if self._turns.is_due():

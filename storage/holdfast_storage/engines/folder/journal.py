@@ -66,6 +66,8 @@ class Journal:
         self._taken_back: set[int] = set()
         # How often we wrote to the newest segment.
         self._writes = 0
+        # The note up to which nobody reads ahead.
+        self._not_ahead: Extent | None = None
 
     @property
     def seq(self) -> int:
@@ -98,12 +100,6 @@ class Journal:
         if is_gone or (extent and reached and not self._is_still_there(reached)):
             raise self._replaced()
         return extent
-
-    @property
-    def is_certain(self) -> bool:
-        """Say whether we came to its end under the lock; it is still there if nobody had the lock since."""
-        certain = self._certain
-        return certain is not None and certain[0] is self.reached and not self.is_distrusted
 
     def is_as_it_was(self) -> bool:
         """Say without the lock whether it ends where we came to, as far as anybody was told.
@@ -346,24 +342,22 @@ class Journal:
         Whoever takes the lock next looks whether what was read is still there, before anything rests on it.
         """
         reached, segments = self.reached, self._segments
-        if reached is None or (segments.number, segments.inode) != (
-            reached.segment,
-            reached.inode,
-        ):
-            return []
         note = self._lock.note()
-        if note is None or note[::2] != (reached.segment, reached.inode):
+        if reached is None or note is None or note == self._not_ahead:
             return []
-        known, more = len(reached.ending), note.length - reached.offset
-        if not 0 < more <= _AT_ONCE:
+        here = reached.segment, reached.inode
+        if not here == note[::2] == (segments.number, segments.inode):
             return []
-        raw = self._disk.pread(segments.fd, known + more, reached.offset - known)
-        if len(raw) < known + more or not raw.startswith(reached.ending) or raw[-1:] != b"\n":
+        known, more = len(reached.ending), min(note.length - reached.offset, _AT_ONCE)
+        raw = self._disk.pread(segments.fd, known + max(0, more), reached.offset - known)
+        whole = raw[: raw.rfind(b"\n") + 1]
+        if len(whole) <= known or not whole.startswith(reached.ending):
             return []
         progress = Progress(self._task, reached)
-        fresh = progress.on(raw[known:])
+        fresh = progress.on(whole[known:])
         if not all(isinstance(entry, Record) for _, entry in fresh):
-            # Damage, or what somebody is just writing: that can only be told under the lock.
+            # Damage, which is told of under the lock only.
+            self._not_ahead = note
             return []
         self.reached = progress.reached
         return fresh
@@ -408,7 +402,6 @@ class Journal:
 
         What can be done `meanwhile` is done between the two, while the disk is writing already.
         """
-        self._certain = None
         try:
             if self._taken_back:
                 self._flush_taken_back()

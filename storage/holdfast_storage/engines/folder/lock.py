@@ -13,7 +13,6 @@ import errno
 from contextlib import contextmanager, suppress
 from functools import partial
 from threading import Event, Lock
-from time import sleep
 from typing import TYPE_CHECKING
 
 from holdfast_storage.core.errors import Busy
@@ -25,10 +24,9 @@ from holdfast_storage.engines.folder.waiting import in_a_waiting_thread
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from holdfast_storage.engines.folder.waiting import Meanwhile
+    from holdfast_storage.engines.folder.waiting import WhileWaiting
 
 GATE, LOCK = ".gate", ".lock"
-_SOON = 0.001
 
 _NOTE = b"%06d %012d %020d\n"
 NOTE_LENGTH = len(_NOTE % Extent(1, 0, 0))
@@ -54,8 +52,10 @@ class TaskLock:
         self._identity = 0, 0
         # The bytes of a note and what they say, so that the same ones need not be read again.
         self._noted: tuple[bytes, Extent | None] = (b"", None)
-        # While a stint lasts, the lock is kept when it is released, for whoever of us takes it next.
-        self.is_kept = False
+        # While a stint lasts, the lock is kept when it is released, for whoever of us takes it next. What
+        # is said of it changes, and the lock is let go of, under a mutex that nobody holds for long.
+        self._mutex = Lock()
+        self._is_kept = False
         self._stint_ends = 0.0
         self._stint = 0
         self._stint_is_over = Event()
@@ -109,37 +109,36 @@ class TaskLock:
 
     def close(self) -> None:
         """Let go of the files."""
+        # A child that was forked meanwhile has them open, too.
+        self.end_stint()
         for fd in (self._gate, self._lock):
             if fd >= 0:
                 self._disk.close(fd)
         self._gate = self._lock = -1
-        self._forget_stint()
 
     def take_if_free(self, path: str) -> bool:
         """Take the lock if it was kept for us, or if nobody has it or waits for it."""
-        return self._take_kept() or (
-            self._disk.lock_in_turn(self._gate, self._lock) and self._keeps_lock(path)
-        )
+        return (
+            self._take_kept() or self._disk.lock_in_turn(self._gate, self._lock)
+        ) and self._is_ours_or_let_go(path)
 
-    def take(self, path: str, meanwhile: Meanwhile | None = None) -> bool:
+    def take(self, path: str, while_waiting: WhileWaiting | None = None) -> bool:
         """Take the lock, and say whether others had it.
 
         `path` is the whole path of `.lock`, to see that it is still the same file.
         """
-        if self._take_kept():
-            return False
-        is_free = self._disk.lock_in_turn(self._gate, self._lock)
-        if not is_free:
-            self._wait(meanwhile)
-        if not self._keeps_lock(path):
+        has_it = self._take_kept() or self._disk.lock_in_turn(self._gate, self._lock)
+        if not has_it:
+            self._wait(while_waiting)
+        if not self._is_ours_or_let_go(path):
             raise LockReplaced
-        return not is_free
+        return not has_it
 
-    def _wait(self, meanwhile: Meanwhile | None) -> None:
+    def _wait(self, while_waiting: WhileWaiting | None) -> None:
         has_lock = False
         try:
             has_lock = self._disk.lock_in_turn(
-                self._gate, self._lock, self._wait_seconds, meanwhile
+                self._gate, self._lock, self._wait_seconds, while_waiting
             )
         finally:
             if not has_lock:
@@ -148,19 +147,38 @@ class TaskLock:
         if not has_lock:
             raise Busy(self._task, self._wait_seconds)
 
-    def _take_kept(self) -> bool:
-        was_kept, self.is_kept = self.is_kept, False
-        return was_kept
-
     def release(self) -> None:
         """Let go of the lock; while a stint lasts, only for others of this process."""
-        if self._stint_ends and self._disk.monotonic() < self._stint_ends:
-            self.is_kept = True
-        else:
-            self._forget_stint()
-            self._disk.unlock(self._lock)
+        with self._mutex:
+            if self._stint_ends and self._disk.monotonic() < self._stint_ends:
+                self._is_kept = True
+            else:
+                self._let_go()
+
+    def _is_ours_or_let_go(self, path: str) -> bool:
+        """Let go of the lock again unless it is the one that everybody takes."""
+        is_in_place = False
+        try:
+            is_in_place = self._is_in_place(path)
+        finally:
+            if not is_in_place:
+                with self._mutex:
+                    self._let_go()
+        return is_in_place
+
+    def _let_go(self) -> None:
+        self._is_kept = False
+        if self._stint_ends:
+            self._stint_ends = 0.0
+            self._stint_is_over.set()
+        self._disk.unlock(self._lock)
 
     # --- stints -------------------------------------------------------------------------------
+
+    @property
+    def has_stint(self) -> bool:
+        """Say whether a stint lasts."""
+        return self._stint_ends > 0
 
     def begin_stint(self, seconds: float) -> None:
         """Keep the lock for so long, for whoever of us takes it next; whoever holds it says so.
@@ -169,49 +187,31 @@ class TaskLock:
         """
         self._stint += 1
         self._stint_is_over.clear()
-        if in_a_waiting_thread(partial(self._sit_out, self._stint, seconds)):
-            self._stint_ends = self._disk.monotonic() + seconds
+        self._stint_ends = self._disk.monotonic() + seconds
+        if not in_a_waiting_thread(partial(self._sit_out, self._stint, seconds)):
+            self._stint_ends = 0.0
 
     def _sit_out(self, stint: int, seconds: float) -> None:
+        # Real seconds, whatever clock the disk has: real processes wait for it.
         self._stint_is_over.wait(seconds)
-        while self._stint == stint and self._stint_ends and not self._let_go_if_free():
-            # It is in use, and then let go of: the time is over. Or it was kept a moment before.
-            sleep(_SOON)
+        self.end_stint(stint)
 
-    def end_stint(self) -> None:
-        """Let go of the lock early, unless it is in use."""
-        if self.is_kept:
-            self._let_go_if_free()
+    def end_stint(self, stint: int | None = None) -> None:
+        """Let go of a lock that is kept; one that is in use is let go of when that is over.
 
-    def _let_go_if_free(self) -> bool:
-        if not self.enter_if_free():
-            return False
-        try:
-            self._let_go_of_kept()
-        finally:
-            self.leave()
-        return True
+        With a number, only if it is that stint which lasts.
+        """
+        with self._mutex:
+            if stint in (None, self._stint):
+                self._stint_ends = 0.0
+                self._stint_is_over.set()
+                if self._is_kept:
+                    self._let_go()
 
-    def _let_go_of_kept(self) -> None:
-        if self._take_kept():
-            self._forget_stint()
-            self._disk.unlock(self._lock)
-
-    def _forget_stint(self) -> None:
-        self.is_kept = False
-        if self._stint_ends:
-            self._stint_ends = 0.0
-            self._stint_is_over.set()
-
-    def _keeps_lock(self, path: str) -> bool:
-        """Let go of the lock again unless it is the one that everybody takes."""
-        is_in_place = False
-        try:
-            is_in_place = self._is_in_place(path)
-        finally:
-            if not is_in_place:
-                self._disk.unlock(self._lock)
-        return is_in_place
+    def _take_kept(self) -> bool:
+        with self._mutex:
+            was_kept, self._is_kept = self._is_kept, False
+        return was_kept
 
     def _is_in_place(self, path: str) -> bool:
         try:

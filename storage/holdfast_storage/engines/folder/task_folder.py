@@ -37,7 +37,7 @@ from holdfast_storage.engines.folder.progress import Extent
 from holdfast_storage.engines.folder.rewriting import Rewriting
 from holdfast_storage.engines.folder.segments import Segments
 from holdfast_storage.engines.folder.views import Views
-from holdfast_storage.engines.folder.waiting import Meanwhile
+from holdfast_storage.engines.folder.waiting import WhileWaiting
 
 if TYPE_CHECKING:
     from collections.abc import Container, Generator, Mapping, Sequence
@@ -78,8 +78,8 @@ class TaskFolder:
         whole_path = f"{workspace.root}/{self.path}"
         self._lock_path = f"{whole_path}/{LOCK}"
         self._lock = TaskLock(disk, task, limits.lock_wait_seconds)
-        # How long others had the lock when we last took it.
-        self.waited_seconds = 0.0
+        # How long others had the lock when we last took it, and when we last committed.
+        self._waited_seconds = self.waited_seconds = 0.0
         self._folder = -1
         self.segments = Segments(disk, task, f"{whole_path}/{names.JOURNAL}")
         # What belongs to this one does not keep it: a task that is forgotten is gone at once, and not
@@ -228,13 +228,13 @@ class TaskFolder:
         finally:
             self._let_go(is_there)
 
-    def _take_lock(self, *, create: bool, meanwhile: Meanwhile | None = None) -> bool:
+    def _take_lock(self, *, create: bool, while_waiting: WhileWaiting | None = None) -> bool:
         self._lock.enter()
         try:
             for _ in range(_ATTEMPTS):
                 if not self._is_opened(create=create):
                     return False
-                if self._takes_lock(meanwhile):
+                if self._takes_lock(while_waiting):
                     return True
                 # Somebody replaced the folder.
                 self._close()
@@ -244,13 +244,13 @@ class TaskFolder:
             self._lock.leave()
             raise
 
-    def _takes_lock(self, meanwhile: Meanwhile | None) -> bool:
+    def _takes_lock(self, while_waiting: WhileWaiting | None) -> bool:
         began = self._disk.monotonic()
         try:
-            had_to_wait = self._lock.take(self._lock_path, meanwhile)
+            had_to_wait = self._lock.take(self._lock_path, while_waiting)
         except LockReplaced:
             return False
-        self.waited_seconds = self._disk.monotonic() - began if had_to_wait else 0.0
+        self._waited_seconds = self._disk.monotonic() - began if had_to_wait else 0.0
         return True
 
     def _let_go(self, is_locked: bool) -> None:
@@ -315,7 +315,7 @@ class TaskFolder:
             self._lock.leave()
 
     def commit_at_once(self, operation: Operation) -> list[Exception | None]:
-        """Commit if that means to wait for nobody and to read nothing first; else answer nothing.
+        """Commit if that means to wait for nobody and to read little first; else answer nothing.
 
         A task that was read before and closed since is opened again where that is quickly done: sooner
         than it would be handed to another thread.
@@ -335,15 +335,12 @@ class TaskFolder:
         return [accept(operation, verdict) for verdict in verdicts]
 
     def _decided_at_once(self, operation: Operation) -> list[Record | Exception | None]:
-        # Then nobody else has had it since we wrote.
-        was_kept = self._lock.is_kept
         if not self._reopened() or not self._lock.take_if_free(self._lock_path):
             return []
         try:
             if operation.known != self.journal.seq:
                 return []
-            knows_all = was_kept and self.journal.is_certain
-            fresh = [] if knows_all else self.journal.read_a_little()
+            fresh = self.journal.read_a_little()
             return [] if fresh is None else self._written([operation], fresh)
         finally:
             self._lock.release()
@@ -395,12 +392,13 @@ class TaskFolder:
         self, operations: Sequence[Operation], stint_seconds: float
     ) -> list[Record | Exception | None]:
         every = self._limits.read_ahead_seconds
-        meanwhile = Meanwhile(every, lambda: self._read_ahead(operations[0]))
+        while_waiting = WhileWaiting(every, lambda: self._read_ahead(operations[0]))
         # Not `with self.locked()`: this is the hot path, and a generator costs as much as a call of
         # the kernel.
-        self._take_lock(create=True, meanwhile=meanwhile)
+        self._take_lock(create=True, while_waiting=while_waiting)
         try:
             try:
+                self.waited_seconds = self._waited_seconds
                 verdicts = self._written(operations, self.catch_up())
                 if stint_seconds and self.waited_seconds:
                     self._lock.begin_stint(stint_seconds)
@@ -414,17 +412,17 @@ class TaskFolder:
         """While others have the lock, take in what they wrote."""
         if not isinstance(operation, Following) or operation.known != self.journal.seq:
             return
-        # What cannot be read now is read under the lock, where it can be said what is wrong.
-        with suppress(OSError):
+        # What goes wrong here does so again under the lock, where it can be said whose fault it is.
+        with suppress(Exception):
             if fresh := self.journal.read_ahead():
                 operation.follow([entry for _, entry in fresh])
 
     # --- stints -------------------------------------------------------------------------------
 
     @property
-    def keeps_lock(self) -> bool:
-        """Say whether the lock is kept for what this process does next."""
-        return self._lock.is_kept
+    def has_stint(self) -> bool:
+        """Say whether the lock is kept, or is about to be, for what this process does next."""
+        return self._lock.has_stint
 
     def end_stint(self) -> None:
         """Let go of a lock that was kept."""

@@ -66,7 +66,7 @@ def in_a_waiting_thread(call: Callable[[], None]) -> bool:
     return waiter is not None
 
 
-class Meanwhile(NamedTuple):
+class WhileWaiting(NamedTuple):
     """What to do again and again while waiting."""
 
     every_seconds: float
@@ -74,7 +74,7 @@ class Meanwhile(NamedTuple):
 
 
 def wait_in_turn(
-    gate: int, fd: int, wait_seconds: float, meanwhile: Meanwhile | None = None
+    gate: int, fd: int, wait_seconds: float, while_waiting: WhileWaiting | None = None
 ) -> bool:
     """Block in the kernel, whose queue is fair, in a thread that can be given up on.
 
@@ -112,18 +112,20 @@ def wait_in_turn(
         _turns.release()
 
     waiter.begin(wait)
-    _acquire(is_over, wait_seconds, meanwhile)
+    _acquire(is_over, wait_seconds, while_waiting)
     # If the turn comes right now, it ends when the caller closes its descriptors.
     return bool(has_lock)
 
 
-def _acquire(is_over: threading.Lock, wait_seconds: float, meanwhile: Meanwhile | None) -> None:
+def _acquire(
+    is_over: threading.Lock, wait_seconds: float, while_waiting: WhileWaiting | None
+) -> None:
     until = time.monotonic() + wait_seconds
-    if meanwhile is not None:
+    if while_waiting is not None:
         while (left := until - time.monotonic()) > 0:
-            if is_over.acquire(timeout=min(left, meanwhile.every_seconds)):
+            if is_over.acquire(timeout=min(left, while_waiting.every_seconds)):
                 return
-            meanwhile.do()
+            while_waiting.do()
     is_over.acquire(timeout=max(0.0, until - time.monotonic()))
 
 

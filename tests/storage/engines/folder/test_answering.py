@@ -19,7 +19,7 @@ from tests.storage.engines.folder.harness import (
 from holdfast_storage.core.errors import NotSaved
 from holdfast_storage.engines.folder.disk import Disk
 from holdfast_storage.engines.folder.task_folder import TaskFolder
-from holdfast_storage.engines.folder.waiting import Meanwhile
+from holdfast_storage.engines.folder.waiting import WhileWaiting
 
 
 class WithoutLock(Disk):
@@ -32,9 +32,9 @@ class WithoutLock(Disk):
         gate: int,
         fd: int,
         wait_seconds: float = 0.0,
-        meanwhile: Meanwhile | None = None,
+        while_waiting: WhileWaiting | None = None,
     ) -> bool:
-        return not self.is_locked and super().lock_in_turn(gate, fd, wait_seconds, meanwhile)
+        return not self.is_locked and super().lock_in_turn(gate, fd, wait_seconds, while_waiting)
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -22,13 +23,13 @@ from tests.storage.engines.folder.harness import (
 )
 
 from holdfast_storage.core.errors import Busy, JournalReplaced
-from holdfast_storage.core.records import Entry
+from holdfast_storage.core.records import Draft, Entry
 from holdfast_storage.engines.base import Following
 from holdfast_storage.engines.folder import FolderEngine, lock
 from holdfast_storage.engines.folder.disk import Disk
 from holdfast_storage.engines.folder.lock import TaskLock
 from holdfast_storage.engines.folder.task_folder import TaskFolder
-from holdfast_storage.engines.folder.waiting import Meanwhile
+from holdfast_storage.engines.folder.waiting import WhileWaiting
 
 # No test that passes lasts as long.
 LONG = 30.0
@@ -46,15 +47,23 @@ class Watched(Disk):
     def __init__(self) -> None:
         super().__init__()
         self.waits = threading.Event()
-        self.asked = 0
+        self.asked = self.flushes = 0
+
+    def flush_data(self, fd: int) -> None:
+        self.flushes += 1
+        super().flush_data(fd)
 
     def lock_in_turn(
-        self, gate: int, fd: int, wait_seconds: float = 0.0, meanwhile: Meanwhile | None = None
+        self,
+        gate: int,
+        fd: int,
+        wait_seconds: float = 0.0,
+        while_waiting: WhileWaiting | None = None,
     ) -> bool:
         self.asked += 1
         if wait_seconds:
             self.waits.set()
-        return super().lock_in_turn(gate, fd, wait_seconds, meanwhile)
+        return super().lock_in_turn(gate, fd, wait_seconds, while_waiting)
 
 
 @contextmanager
@@ -104,7 +113,7 @@ def test_whoever_had_not_to_wait_lets_go_of_the_lock(root: Path) -> None:
 
     commit_with_stint(here, "a")
 
-    assert not here.keeps_lock
+    assert not here.has_stint
     commit(task_folder(root, lock_wait_seconds=0.05), "b")
 
 
@@ -117,7 +126,7 @@ def test_a_lock_is_kept_only_for_whoever_asks_for_a_stint(root: Path) -> None:
         there._lock.release()  # pyright: ignore[reportPrivateUsage]
         waiting.result()
 
-    assert not here.keeps_lock
+    assert not here.has_stint
     commit(task_folder(root, lock_wait_seconds=0.05), "c")
 
 
@@ -140,7 +149,7 @@ def test_after_its_stint_the_lock_is_let_go_of_by_whoever_uses_it(root: Path) ->
     [refusal] = here.commit_at_once(Recording(drafted("c"), known=last_seq(here)))
 
     assert refusal is None
-    assert not here.keeps_lock
+    assert not here.has_stint
     commit(task_folder(root, lock_wait_seconds=0.05), "d")
 
 
@@ -149,17 +158,20 @@ def test_a_lock_that_nobody_uses_is_let_go_of_when_the_stint_is_over(root: Path)
 
     commit(task_folder(root), "after")
 
-    assert not here.keeps_lock
+    assert not here.has_stint
 
 
 def test_without_a_thread_that_sees_to_its_end_there_is_no_stint(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lock, "in_a_waiting_thread", lambda call: False)
+    def no_thread_to_spare(call: Callable[[], None]) -> bool:
+        return False
+
+    monkeypatch.setattr(lock, "in_a_waiting_thread", no_thread_to_spare)
 
     here = in_a_stint(root)
 
-    assert not here.keeps_lock
+    assert not here.has_stint
 
 
 def test_the_end_of_one_stint_is_not_the_end_of_the_next(
@@ -186,7 +198,7 @@ def test_the_end_of_one_stint_is_not_the_end_of_the_next(
 
     seen_to[0]()
 
-    assert ours.is_kept
+    assert ours.has_stint
     assert not theirs.take_if_free(path)
     for each in (ours, theirs):
         each.close()
@@ -203,11 +215,58 @@ def test_a_closed_task_keeps_no_lock(root: Path) -> None:
         assert here.commit_at_once(Recording(drafted("again"), last_seq(here))) == []
 
 
+def test_a_folder_that_was_replaced_in_a_stint_gets_nothing_more(root: Path) -> None:
+    here = in_a_stint(root)
+    folder = root / "tasks" / "t"
+    folder.rename(root / "tasks" / "gone")
+    task_folder(root).close()
+    commit(task_folder(root), "another")
+
+    assert here.commit_at_once(Recording(drafted("next"), known=last_seq(here))) == []
+
+    with pytest.raises(JournalReplaced):
+        commit_with_stint(here, "next")
+    assert ids(task_folder(root)) == ["another"]
+
+
+def test_a_lock_file_that_was_deleted_in_a_stint_is_not_taken_for_the_one_that_others_have(
+    root: Path,
+) -> None:
+    here = in_a_stint(root)
+    (root / "tasks" / "t" / ".lock").unlink()
+
+    with task_folder(root).locked(create=True):
+        assert here.commit_at_once(Recording(drafted("next"), known=last_seq(here))) == []
+
+
+def test_a_task_closed_in_a_stint_is_locked_by_no_child_that_was_forked_meanwhile(
+    root: Path,
+) -> None:
+    here = in_a_stint(root)
+    fd = vars(here)["_lock"].__dict__["_lock"]
+    childs = os.dup(fd)
+
+    here.close()
+
+    commit(task_folder(root, lock_wait_seconds=0.05), "after")
+    os.close(childs)
+
+
+def test_a_stint_that_ends_while_somebody_reads_is_over_when_they_have(root: Path) -> None:
+    here = in_a_stint(root)
+    with here.locked():
+        here.end_stint()
+
+    commit(task_folder(root, lock_wait_seconds=0.05), "after")
+
+
 # --- in an engine -----------------------------------------------------------------------------
 
 
-async def waited(root: Path, **times: Any) -> tuple[FolderEngine, Watched]:
-    """Open an engine whose last commit had to wait for the lock."""
+async def waited(
+    root: Path, wait_seconds: float = 0.0, **times: Any
+) -> tuple[FolderEngine, Watched]:
+    """Open an engine whose last commit had to wait for the lock, for so long at least."""
     times.setdefault("at_once_seconds", PATIENT)
     disk = Watched()
     engine = FolderEngine.open(root, disk=disk, **times)
@@ -218,6 +277,7 @@ async def waited(root: Path, **times: Any) -> tuple[FolderEngine, Watched]:
     with there.locked():
         waiting = asyncio.create_task(engine.commit("t", Recording(drafted("waited"), 10)))
         await asyncio.to_thread(disk.waits.wait)
+        await asyncio.sleep(wait_seconds)
         there._lock.release()  # pyright: ignore[reportPrivateUsage]
         await waiting
     return engine, disk
@@ -250,6 +310,40 @@ async def test_a_program_that_never_comes_back_to_its_loop_keeps_no_lock(root: P
         other.result(PATIENT)  # the loop's own thread waits, and nothing in it can run
 
     await engine.close()
+
+
+async def test_waiting_for_others_does_not_make_a_disk_a_slow_one(root: Path) -> None:
+    class Located(Recording):
+        thread: threading.Thread | None = None
+
+        def decide(self, entries: Sequence[Entry]) -> Draft | None:
+            self.thread = threading.current_thread()
+            return super().decide(entries)
+
+    engine, _ = await waited(root, at_once_seconds=0.5, stint_seconds=LONG, wait_seconds=0.6)
+
+    operation = Located(drafted("next"), 11)
+    await engine.commit("t", operation, is_light=True)
+
+    assert operation.thread is threading.main_thread()
+    await engine.close()
+
+
+def test_a_loop_that_was_closed_in_a_stint_takes_nothing_with_it(root: Path) -> None:
+    first, second = asyncio.new_event_loop(), asyncio.new_event_loop()
+    engine, disk = first.run_until_complete(waited(root, stint_seconds=LONG))
+    first.close()
+
+    async def at_once() -> None:
+        operations = [Recording(drafted(f"{number}"), 11) for number in range(2)]
+        before = disk.flushes
+        await asyncio.gather(*(engine.commit("t", one, is_light=True) for one in operations))
+        assert disk.flushes - before == 1
+        await asyncio.to_thread(commit, task_folder(root), "another")
+        await engine.close()
+
+    second.run_until_complete(at_once())
+    second.close()
 
 
 # --- reading on while others have the lock ----------------------------------------------------
@@ -333,20 +427,93 @@ def test_whoever_waits_is_told_meanwhile_and_decides_on_the_rest(root: Path) -> 
     assert ids(here) == ["own", "held", "waited", "meanwhile", "patient"]
 
 
-def test_whoever_fails_while_it_waits_stands_in_nobodys_way(root: Path) -> None:
+def test_what_goes_wrong_while_somebody_waits_is_seen_again_when_they_decide(root: Path) -> None:
     class Failing(Follower):
         def follow(self, entries: Sequence[Entry]) -> None:
+            self.knows_all.set()
             raise ZeroDivisionError
 
     here = task_folder(root, read_ahead_seconds=0.001)
     commit(here, "own")
     busy = in_a_stint(root)
-    failing = Failing("failing", last_seq(here))
-    with (
-        in_a_thread(lambda: here.commit([failing])) as waiting,
-        pytest.raises(ZeroDivisionError),
-    ):
+    operation = Failing("patient", last_seq(here))
+
+    with in_a_thread(lambda: here.commit([operation])) as waiting:
+        operation.knows_all.wait()
+        busy.end_stint()
+        assert waiting.result() == [None]
+
+    assert [getattr(entry, "id", "") for entry in operation.shown[-1]] == ["held", "waited"]
+
+
+def test_whoever_ends_while_it_waits_stands_in_nobodys_way(root: Path) -> None:
+    class Ended(BaseException):
+        pass
+
+    class Ending(Follower):
+        def follow(self, entries: Sequence[Entry]) -> None:
+            raise Ended
+
+    here = task_folder(root, read_ahead_seconds=0.001)
+    commit(here, "own")
+    busy = in_a_stint(root)
+    ending = Ending("ending", last_seq(here))
+    with in_a_thread(lambda: here.commit([ending])) as waiting, pytest.raises(Ended):
         waiting.result()
     busy.end_stint()
 
-    commit(task_folder(root, lock_wait_seconds=PATIENT), "after")
+    commit(task_folder(root), "after")
+
+
+def test_whoever_does_not_know_what_we_read_is_not_told_of_what_follows(root: Path) -> None:
+    here = task_folder(root, read_ahead_seconds=0.001)
+    commit(here, "own")
+    busy = in_a_stint(root)
+    knows_all = Follower("told", last_seq(here))
+    knows_nothing = Follower("not told", 0)
+
+    with in_a_thread(lambda: here.commit([knows_nothing, knows_all])) as waiting:
+        with pytest.raises(TimeoutError):
+            waiting.result(0.05)
+        busy.end_stint()
+        assert waiting.result() == [None, None]
+
+    assert knows_nothing.told == []
+    assert [getattr(entry, "id", "") for entry in knows_nothing.shown[-1]] == [
+        *("own", "held", "waited")
+    ]
+
+
+def test_reading_ahead_goes_on_where_a_portion_ended(root: Path) -> None:
+    here, there = task_folder(root), task_folder(root)
+    commit(here, "a")
+    commit(there, *(f"large {number}" for number in range(5)), result="x" * 20_000)
+
+    first, then = here.journal.read_ahead(), here.journal.read_ahead()
+
+    assert [seq for seq, _ in first] == [2, 3, 4]
+    assert [seq for seq, _ in then] == [5, 6]
+
+
+@pytest.mark.parametrize("words", [(2, 1), (0, 2)], ids=["another segment", "another file"])
+def test_a_note_of_another_file_is_not_read_ahead_to(root: Path, words: tuple[int, int]) -> None:
+    here, there = task_folder(root), task_folder(root)
+    commit(here, "a")
+    commit(there, "b")
+    note = root / "tasks" / "t" / ".lock"
+    said = note.read_text().split()
+    said[words[0]] = f"{7:0{len(said[words[0]])}}"
+    note.write_text(" ".join(said) + "\n")
+
+    assert here.journal.read_ahead() == []
+
+
+def test_another_journal_in_the_same_file_is_not_read_ahead(root: Path) -> None:
+    here, there = task_folder(root), task_folder(root)
+    commit(here, "a")
+    commit(there, "b")
+    raw = segment(root).read_bytes()
+    with segment(root).open("r+b") as file:
+        file.write(raw.replace(b'"id":"a"', b'"id":"A"'))
+
+    assert here.journal.read_ahead() == []
