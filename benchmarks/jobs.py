@@ -333,13 +333,8 @@ async def _raced(setting: Setting, folder: Path, how: str, each: int) -> Figures
         _racer(child(setting.name, "race", str(folder), task, str(n * each), str(each)))
         for n, task in enumerate(tasks)
     ]
-    for racer in racers:
-        _said(racer, "ready")
-    began = now()
-    for racer in racers:
-        assert racer.stdin is not None
-        racer.stdin.write("go\n")
-        racer.stdin.flush()
+    _start_together(racers, "opened")
+    began = _start_together(racers, "ready")
     acknowledged = sum(int(_said(racer, "done")) for racer in racers)
     seconds = now() - began
     for racer in racers:
@@ -356,6 +351,18 @@ async def _raced(setting: Setting, folder: Path, how: str, each: int) -> Figures
         "acknowledged": acknowledged,
         "lost": acknowledged - kept,
     }
+
+
+def _start_together(racers: list[subprocess.Popen[str]], word: str) -> float:
+    """Let them go on when all have come so far; answers when that was."""
+    for racer in racers:
+        _said(racer, word)
+    began = now()
+    for racer in racers:
+        assert racer.stdin is not None
+        racer.stdin.write("go\n")
+        racer.stdin.flush()
+    return began
 
 
 def _racer(command: list[str]) -> subprocess.Popen[str]:
@@ -376,6 +383,8 @@ async def race(name: str, folder: str, task: str, first: int, count: int) -> Non
     """Be one of those processes."""
     store = made(name)
     await store.open(Path(folder))
+    print("opened", flush=True)
+    sys.stdin.readline()
     acknowledged = 0
     try:
         # Some stores open their files only now, and how long that takes is not the question.
