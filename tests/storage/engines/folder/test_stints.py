@@ -204,6 +204,34 @@ def test_the_end_of_one_stint_is_not_the_end_of_the_next(
         each.close()
 
 
+def test_a_stint_that_is_over_before_it_has_quite_begun_is_over(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def at_once(call: Callable[[], None]) -> bool:
+        call()
+        return True
+
+    monkeypatch.setattr(lock, "in_a_waiting_thread", at_once)
+
+    here = in_a_stint(root, seconds=0.001)
+
+    assert not here.has_stint
+    commit(task_folder(root, lock_wait_seconds=0.05), "after")
+
+
+def test_a_slow_answer_keeps_no_lock_longer_than_the_stint(root: Path) -> None:
+    class Slow(Recording):
+        def decide(self, entries: Sequence[Entry]) -> Draft | None:
+            commit(task_folder(root), "another")
+            return None
+
+    here = in_a_stint(root, seconds=0.02)
+
+    assert here.answer_at_once(Slow(None, known=last_seq(here))) == [None]
+
+    assert ids(task_folder(root)) == ["held", "waited", "another"]
+
+
 def test_a_closed_task_keeps_no_lock(root: Path) -> None:
     here = in_a_stint(root)
 
