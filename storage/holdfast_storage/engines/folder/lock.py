@@ -4,7 +4,7 @@ The lock's file also holds a note of how far the journal is known to be flushed.
 flushed itself: after a power cut an older one only costs a flush too many.
 
 Whoever had to wait may keep the lock for a stint: to hand it to a process whose caches are cold, which then
-reads what was written meanwhile, costs three times as much as to go on.
+reads what was written meanwhile, costs two to three times as much as to go on.
 """
 
 from __future__ import annotations
@@ -168,9 +168,7 @@ class TaskLock:
 
     def _let_go(self) -> None:
         self._is_kept = False
-        if self._stint_ends:
-            self._stint_ends = 0.0
-            self._stint_is_over.set()
+        self._forget_stint()
         self._disk.unlock(self._lock)
 
     # --- stints -------------------------------------------------------------------------------
@@ -203,10 +201,14 @@ class TaskLock:
         """
         with self._mutex:
             if stint in (None, self._stint):
-                self._stint_ends = 0.0
-                self._stint_is_over.set()
+                self._forget_stint()
                 if self._is_kept:
                     self._let_go()
+
+    def _forget_stint(self) -> None:
+        if self._stint_ends:
+            self._stint_ends = 0.0
+            self._stint_is_over.set()
 
     def _take_kept(self) -> bool:
         with self._mutex:

@@ -79,19 +79,21 @@ def commit_with_stint(folder: TaskFolder, id: str, seconds: float = LONG) -> Non
         raise refusal
 
 
+def done_after_waiting(disk: Watched, holder: TaskFolder, call: Callable[[], Any]) -> None:
+    """Have something done in a thread that has to wait for whoever holds the lock."""
+    with holder.locked(), in_a_thread(call) as waiting:
+        disk.waits.wait()
+        # Now, and not only at the end: the thread must come to its own before.
+        holder._lock.release()  # pyright: ignore[reportPrivateUsage]
+        waiting.result()
+
+
 def in_a_stint(root: Path, seconds: float = LONG) -> TaskFolder:
     """Give a task whose lock was waited for and is kept, with the record "waited" behind "held"."""
     disk = Watched()
     here, there = task_folder(root, disk), task_folder(root)
     commit(here, "held")
-    with (
-        there.locked(),
-        in_a_thread(lambda: commit_with_stint(here, "waited", seconds)) as waiting,
-    ):
-        disk.waits.wait()
-        # Now, and not only at the end: the thread must come to its own before.
-        there._lock.release()  # pyright: ignore[reportPrivateUsage]
-        waiting.result()
+    done_after_waiting(disk, there, lambda: commit_with_stint(here, "waited", seconds))
     return here
 
 
@@ -121,10 +123,7 @@ def test_a_lock_is_kept_only_for_whoever_asks_for_a_stint(root: Path) -> None:
     disk = Watched()
     here, there = task_folder(root, disk), task_folder(root)
     commit(here, "a")
-    with there.locked(), in_a_thread(lambda: commit(here, "b")) as waiting:
-        disk.waits.wait()
-        there._lock.release()  # pyright: ignore[reportPrivateUsage]
-        waiting.result()
+    done_after_waiting(disk, there, lambda: commit(here, "b"))
 
     assert not here.has_stint
     commit(task_folder(root, lock_wait_seconds=0.05), "c")
@@ -140,10 +139,7 @@ def test_after_its_stint_the_lock_is_let_go_of_by_whoever_uses_it(root: Path) ->
     disk = Clock()
     here, there = task_folder(root, disk), task_folder(root)
     commit(here, "a")
-    with there.locked(), in_a_thread(lambda: commit_with_stint(here, "b")) as waiting:
-        disk.waits.wait()
-        there._lock.release()  # pyright: ignore[reportPrivateUsage]
-        waiting.result()
+    done_after_waiting(disk, there, lambda: commit_with_stint(here, "b"))
     disk.later = LONG
 
     [refusal] = here.commit_at_once(Recording(drafted("c"), known=last_seq(here)))
