@@ -13,9 +13,12 @@ from holdfast_storage.engines.folder.disk import FILE_MODE, FOLDER, NEW, READ, U
 from holdfast_storage.engines.folder.names import is_temporary, temporary_name
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterable
 
     from holdfast_storage.engines.folder.disk import Disk
+
+
+_PIECE_BYTES = 1 << 18
 
 
 @contextmanager
@@ -101,14 +104,32 @@ def new_file(disk: Disk, name: str, *, at: int, mode: int = FILE_MODE, flags: in
 
 def write_all(disk: Disk, fd: int, raw: bytes) -> None:
     """Write all of it, or raise OSError: a full disk shows as a short write first."""
-    if disk.write(fd, raw) != len(raw):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    for piece in _pieces(raw):
+        if disk.write(fd, piece) != len(piece):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def write_at(disk: Disk, fd: int, raw: bytes, offset: int, room: bytes = b"") -> None:
     """Write all of it at a place, or raise OSError likewise; room behind it, as far as there is space."""
-    if disk.pwrite(fd, raw + room, offset) < len(raw):
+    written = 0
+    for piece in _pieces(raw + room):
+        length = disk.pwrite(fd, piece, offset + written)
+        written += length
+        if length < len(piece):
+            break
+    if written < len(raw):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _pieces(raw: bytes) -> Iterable[bytes]:
+    """Give what is written with one call each.
+
+    For more at once the kernel takes pages of up to 2 MiB. A virtual machine may have to be given those
+    first, and then 10 MB take 20 ms in place of 2.
+    """
+    if len(raw) <= _PIECE_BYTES:
+        return (raw,)
+    return (raw[start : start + _PIECE_BYTES] for start in range(0, len(raw), _PIECE_BYTES))
 
 
 def write_new_file(disk: Disk, name: str, raw: bytes, *, at: int, mode: int = FILE_MODE) -> None:

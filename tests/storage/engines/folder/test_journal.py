@@ -554,6 +554,48 @@ def test_a_full_disk_takes_nothing_and_work_goes_on_when_there_is_room(
     ]
 
 
+@pytest.mark.parametrize("room", [300_000, 600_000, 999_000])
+def test_a_disk_that_fills_up_in_the_middle_of_a_long_line_takes_nothing_of_it(
+    root: Path, room: int
+) -> None:
+    disk = FullDisk()
+    folder = task_folder(root, disk)
+    commit(folder, "a")
+    before = segment(root).read_bytes()
+    disk.room = room
+
+    with pytest.raises(NotSaved):
+        commit(folder, "b", result="x" * 1_000_000)
+
+    assert segment(root).read_bytes() == before
+    disk.room = None
+    commit(folder, "c", result="y" * 1_000_000)
+    assert ids(task_folder(root)) == ["a", "c"]
+
+
+def test_a_long_line_is_written_in_pieces_that_the_kernel_has_memory_for(root: Path) -> None:
+    disk = NotingSizes()
+    folder = task_folder(root, disk)
+
+    [record] = commit(folder, "a", result=list(range(300_000)))
+
+    assert record.place.length > 4 * max(disk.sizes)
+    [read] = entries(task_folder(root))
+    assert isinstance(read, Record)
+    assert read.body["result"] == list(range(300_000))
+
+
+class NotingSizes(Disk):
+    """Notes how much is written at once."""
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+
+    def pwrite(self, fd: int, raw: bytes, offset: int) -> int:
+        self.sizes.append(len(raw))
+        return super().pwrite(fd, raw, offset)
+
+
 def test_a_disk_that_is_full_from_the_start_leaves_no_task(root: Path) -> None:
     disk = FullDisk()
     folder = task_folder(root, disk)
