@@ -59,10 +59,12 @@ from holdfast_storage.results import (
 R = TypeVar("R", bound=Answer)
 _MANY_ATTEMPTS = 3
 _OWN_KEPT = 2048
-# A save of no more than this takes no longer to decide on and to write than a step does, unless it
-# falls to it to write a large state in full, or to copy one.
-_LIGHT_BYTES = 128 * 2**10
+# A save of no more than this takes no longer to decide on and to write than to check and to encode, which
+# the event loop's thread does anyway, unless it falls to it to write a larger state in full, or to copy one.
+_LIGHT_BYTES = 2**20
 _LIGHT_STATE_BYTES = 2 * 2**20
+# A load of no more than this takes no longer than a step does.
+_LIGHT_LOAD_BYTES = 128 * 2**10
 _OVER = "it belongs to a run that is over; load first"
 _NO_STATE = StateRequest()
 
@@ -110,8 +112,10 @@ class _Told(Generic[R]):
 
     def tell_changes(self, belief: Belief) -> None:
         """Make up an answer with the changes that somebody who believes this has to be told of."""
-        # Apart from the fold's own values: what a program does with its answer is no change to ours.
-        changes = strict_json.apart(changes_since(self._unheard, belief)) if self._unheard else []
+        changes = changes_since(self._unheard, belief) if self._unheard else []
+        if changes:
+            # Apart from the fold's own values: what a program does with its answer is no change to ours.
+            changes = strict_json.apart(changes)
         conflicts = self.fields.get("conflicts", ())
         about = hints.about(changes=changes, conflicts=conflicts, is_paused=self.is_paused)
         told = {"changes": changes, "hint": about + self.fields.get("hint", "")}
@@ -330,19 +334,18 @@ class Caller:
         if revision > belief.told:
             belief.told = revision
             belief.enter(fold.run)
-            belief.shown |= fold.snapshot.keys
+            belief.show_all(fold.snapshot)
 
     def _believe(self, task: str, told: _Told[R]) -> None:
         belief = self._belief(task)
         belief.enter(told.run)
         if told.believed is not None:
-            keys = told.believed.keys
             touched = told.change.touched if told.change and belief.is_all_shown else None
             # A key that was sent as null is not there, and if it comes again nobody has seen it.
             if touched is not None:
-                belief.shown.update(filter(keys.__contains__, touched))
-            elif not keys <= belief.shown:
-                belief.shown.update(keys)
+                belief.shown.update(filter(told.believed.keys.__contains__, touched))
+            else:
+                belief.show_all(told.believed)
             belief.state, belief.is_all_shown = told.believed, True
 
     def _warnings(self, fold: Fold, names: Sequence[str] = (), new_step: str = "") -> list[str]:
@@ -415,7 +418,7 @@ class Caller:
             return brief, self._loaded(task, fold, path, brief["state"]), None
 
         while True:
-            is_light = self._desk.state_bytes(task) <= max(_LIGHT_BYTES, max_tokens)
+            is_light = self._desk.state_bytes(task) <= max(_LIGHT_LOAD_BYTES, max_tokens)
             remembered = self._memory.of(task)
             # Not while a save is on its way: it builds on what this caller believed before, and
             # would put that back.

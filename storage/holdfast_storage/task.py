@@ -9,7 +9,7 @@ from holdfast_storage.caller import Caller
 from holdfast_storage.core.decide.context import idempotency_key
 from holdfast_storage.core.errors import InDoubt
 from holdfast_storage.core.fold import FINISHED, Fold
-from holdfast_storage.core.strict_json import JsonObject
+from holdfast_storage.core.strict_json import JsonObject, is_object
 from holdfast_storage.desk import Author, Desk
 from holdfast_storage.results import Begun, Brief, Finished, Marked, Saved
 
@@ -69,7 +69,10 @@ class Task:
 
     async def save(self, state: Mapping[str, Any] | None = None, **more: Any) -> Saved:
         """Save a checkpoint."""
-        given = dict(state) if isinstance(state, Mapping) else state
+        # An object is copied as soon as it comes, and not here; what only resembles one becomes one first.
+        given: Any = state
+        if not is_object(given) and isinstance(state, Mapping):
+            given = dict(state)
         return await self._caller.save(self.name, given, **more)
 
     async def load(self, **more: Any) -> Brief:

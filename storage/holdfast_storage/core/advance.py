@@ -259,7 +259,7 @@ def _note_state(fold: Fold, record: Record, new: Snapshot, changes: delta.Change
 
 def _note_whole_states(fold: Fold, record: Record, old: Snapshot, new: Snapshot) -> None:
     """Note all that differs as one change: nobody may ever ask what it was."""
-    if old.keys or new.keys:
+    if not (old.is_empty and new.is_empty):
         size = record.place.length
         states = old.raw or old.value, new.raw or new.value
         fold.changes.add(Changed(record.seq, record.id, record.by, STATE, *states, size))

@@ -61,7 +61,8 @@ _ALIKE_ENOUGH = 0.6
 
 def check_id(kind: str, name: str) -> str:
     """Give the name back unchanged, or raise InvalidName; `kind` is what it names, as "step"."""
-    if not isinstance(cast("object", name), str):  # programs without types can give anything
+    # Programs without types can give anything.
+    if type(name) is not str and not isinstance(cast("object", name), str):
         raise InvalidName(kind, repr(name), "it must be a text")
     if _PLAIN_NAME.fullmatch(name):
         return name

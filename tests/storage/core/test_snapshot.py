@@ -90,6 +90,35 @@ def test_what_moved_a_little_is_found() -> None:
     assert not have_nothing_in_common(encode(old), encode(moved))
 
 
+def test_what_is_said_not_to_have_moved_is_looked_for_near_its_place_only() -> None:
+    old = notes(1)
+    turned = dict(reversed(old.items()))
+    one_more = old | {"k1": {"note": "new", "n": 0}}
+
+    assert have_nothing_in_common(encode(old), encode(turned), may_have_moved=False)
+    assert not have_nothing_in_common(encode(old), encode(one_more), may_have_moved=False)
+
+
+def test_the_same_keys_are_known_by_their_names_until_objects_are_made_of_them_too() -> None:
+    one, same, turned, other = (
+        Snapshot.encoded(state, encode(state))
+        for state in ({"a": 1, "b": 2}, {"a": 3, "b": 4}, {"b": 1, "a": 2}, {"a": 1})
+    )
+
+    assert same.is_known_to_have_the_keys_of(one)
+    assert not turned.is_known_to_have_the_keys_of(one)
+    assert not other.is_known_to_have_the_keys_of(one)
+    assert not Snapshot({"a": 1, "b": 2}).is_known_to_have_the_keys_of(one)
+    assert (same.value, list(same.keys)) == ({"a": 3, "b": 4}, ["a", "b"])
+    assert same.is_known_to_have_the_keys_of(one)
+
+
+@pytest.mark.parametrize("state", [{}, {"a": 1}])
+def test_a_state_without_keys_is_empty_however_it_is_kept(state: dict[str, Any]) -> None:
+    for kept in (Snapshot(state), Snapshot.encoded(state, encode(state))):
+        assert kept.is_empty == (not state)
+
+
 @pytest.mark.parametrize("parts", range(2, 41))
 def test_what_changed_at_the_beginning_of_each_part_does_not_hide_the_rest(parts: int) -> None:
     def state(at: int) -> dict[str, Any]:

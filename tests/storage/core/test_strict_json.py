@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import OrderedDict
 from datetime import UTC, date, datetime
 from enum import Enum, IntEnum, StrEnum
@@ -242,6 +243,20 @@ def test_a_value_that_unfolds_without_end_is_refused_before_it_is_unfolded() -> 
 
     with pytest.raises(TooLarge):
         check(bomb)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [math.nan, (1,), {1: 2}, "\ud800", 10**5000],
+    ids=["nan", "tuple", "key", "half", "long"],
+)
+@pytest.mark.parametrize("place", [0, 255, 256, 999])
+def test_what_is_wrong_is_found_wherever_it_stands_among_many(wrong: Any, place: int) -> None:
+    notes: list[Any] = [{"title": f"note {n}", "tags": [n, 0.5, None]} for n in range(1000)]
+    notes[place]["tags"][1] = wrong
+
+    with pytest.raises(InvalidValue, match=f"state/notes/{place}/tags/1"):
+        check({"notes": notes})
 
 
 @given(VALUES)

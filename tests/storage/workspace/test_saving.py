@@ -360,6 +360,35 @@ async def test_a_caller_without_memory_must_give_a_revision(workspace: Workspace
     assert saved.checkpoint == 2
 
 
+async def test_whoever_replaced_all_may_not_drop_what_came_since(place: Place) -> None:
+    ours = (await place.open()).caller("ann")
+    await ours.save("report", {"a": 1})
+    await ours.save("report", {"a": 2}, replace=True)
+    theirs = (await place.open()).caller("bob")
+    await theirs.load("report")
+    await theirs.save("report", {"theirs": 1})
+
+    with pytest.raises(WouldDrop) as refused:
+        await ours.save("report", {"a": 3}, replace=True)
+
+    assert refused.value.keys == ["theirs"]
+
+
+async def test_whoever_brought_a_key_by_replacing_all_may_drop_it_whoever_changed_it(
+    place: Place,
+) -> None:
+    ours = (await place.open()).caller("ann")
+    await ours.save("report", {"a": 1})
+    await ours.save("report", {"b": 1}, replace=True)
+    theirs = (await place.open()).caller("bob")
+    await theirs.load("report")
+    await theirs.save("report", {"b": 2})
+
+    await ours.save("report", {"c": 1}, replace=True)
+
+    assert "c" in await state_of(await place.open())
+
+
 async def test_replace_that_would_drop_what_was_never_shown_names_it(place: Place) -> None:
     one, two = await place.open(), await place.open()
     ann, bob = one.caller("ann"), two.caller("bob")

@@ -54,6 +54,15 @@ class Belief:
         if self.run != run:
             self.run, self.state, self.shown, self.is_all_shown = run, None, set(), False
 
+    def show_all(self, state: Snapshot) -> None:
+        """Remember that every key of a state was seen or said."""
+        before = self.state if self.is_all_shown and isinstance(self.state, Snapshot) else None
+        if before is not None and (before is state or state.is_known_to_have_the_keys_of(before)):
+            return
+        if not state.keys <= self.shown:
+            # To ask first costs a fifth of putting thousands of keys together again.
+            self.shown.update(state.keys)
+
     def take(self, state: Snapshot, run: int, seq: int, *, is_closed: bool) -> None:
         """Take the whole state of a run as it is at a revision, and nothing of what is beside it."""
         if seq < max(self.told, self.met, self.heard, self.seen):
@@ -63,9 +72,7 @@ class Belief:
             # Of a run that one takes up, or that is over, there is no memory that others could belie.
             self.enter(run)
             self.told = seq
-        if not (self.is_all_shown and self.state is state) and not state.keys <= self.shown:
-            # To ask first costs a fifth of putting thousands of keys together again.
-            self.shown.update(state.keys)
+        self.show_all(state)
         self.state, self.is_all_shown = state, True
         self.seen, self.met = seq, self.met or seq
 

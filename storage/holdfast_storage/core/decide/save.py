@@ -103,8 +103,10 @@ def changed_texts(
     """Give the texts that are new; empty means unchanged, a single space clears."""
     body: JsonObject = {}
     for name, text in texts.items():
+        if text == "":
+            continue
         new = "" if text == " " else check_text(text, name, context)
-        if text and new != ("" if opens else getattr(fold, name)):
+        if new != ("" if opens else getattr(fold, name)):
             body[name] = new
     return body
 
@@ -199,7 +201,9 @@ def _is_all_new(before: Snapshot, now: Snapshot) -> bool:
     if len(now.raw) <= _LARGE_BYTES:
         return False
     if before.raw:
-        return have_nothing_in_common(before.raw, now.raw)
+        # Under the same keys in the same order hardly anything can move far.
+        may_have_moved = not now.is_known_to_have_the_keys_of(before)
+        return have_nothing_in_common(before.raw, now.raw, may_have_moved=may_have_moved)
     return delta.is_all_new(before.value, now.value)
 
 

@@ -150,7 +150,8 @@ def _fitting(believed: JsonObject, additions: Mapping[str, list[Any]]) -> dict[s
 
 
 def _refuse_to_drop_unseen(task: str, current: Snapshot, wanted: Snapshot, belief: Belief) -> None:
-    if current.keys <= wanted.keys:
+    is_all_known = belief.is_all_shown and belief.state is current
+    if is_all_known or wanted.is_known_to_have_the_keys_of(current) or current.keys <= wanted.keys:
         return
     unseen = [key for key in current.keys if key not in wanted.keys and key not in belief.shown]
     if unseen:

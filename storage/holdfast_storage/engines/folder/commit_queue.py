@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _LARGEST = 256
 # So many quick commits in a row show that the next one will be quick as well.
 _CONVINCING = 8
+# For each so many bytes a commit may take as long again as a small one.
+_LARGE_BYTES = 1 << 20
 # After so much in the event loop's thread timers and sockets are looked at in any case.
 _TURNS_IN_A_ROW = 16
 # A lock that was kept is let go of when nothing came for so many turns of the loop.
@@ -192,7 +194,9 @@ class CommitQueue:
             return batch
 
     def _note_time(self, seconds: float) -> None:
-        self._was_quick = seconds < self._at_once_seconds
+        # What is large was checked and encoded in the loop's thread as well, in about as long.
+        times = 1 + self._folder().journal.written_bytes / _LARGE_BYTES
+        self._was_quick = seconds < times * self._at_once_seconds
         self._quick_in_a_row = self._quick_in_a_row + 1 if self._was_quick else 0
 
     # --- answers ------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from tests.storage.engines.folder.harness import (
 
 from holdfast_storage.core.errors import JournalReplaced
 from holdfast_storage.core.records import Draft, Entry
-from holdfast_storage.engines.folder import FolderEngine
+from holdfast_storage.engines.folder import FolderEngine, commit_queue
 from holdfast_storage.engines.folder.disk import Disk
 
 # However slow the machine is today, a commit counts as quick.
@@ -337,6 +337,34 @@ async def test_a_slow_disk_is_left_to_a_thread(root: Path) -> None:
 
     await engine.close()
     assert not operation.is_in_loop
+
+
+class Ticking:
+    """Lets a second and a half go by between two looks."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        self.seconds += 1.5
+        return self.seconds
+
+
+@pytest.mark.parametrize(("size", "is_in_loop"), [(1_000, False), (2_000_000, True)])
+async def test_what_is_large_may_take_longer_in_the_loops_thread(
+    root: Path, size: int, is_in_loop: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commit_queue, "perf_counter", Ticking())
+    engine = FolderEngine.open(root, at_once_seconds=1.0)
+    for number in range(10):
+        large = Watched(drafted(f"large-{number}", result="x" * size), number)
+        await engine.commit("t", large, is_light=True)
+
+    operation = await committed(engine, "after them")
+    after_it = await committed(engine, "after a small one", known=11)
+
+    await engine.close()
+    assert (operation.is_in_loop, after_it.is_in_loop) == (is_in_loop, False)
 
 
 async def test_a_refusal_in_the_loops_thread_is_the_callers(root: Path) -> None:
