@@ -48,6 +48,8 @@ Identity = tuple[int, int, int]  # inode, device, size
 _STATX = Struct("=32xQQ88xII")
 _Statx = ctypes.c_char * 256
 _AT_FDCWD, _AT_SYMLINK_NOFOLLOW = -100, 0x100
+# How Python writes paths, without its asking each time what it was given.
+_PATHS, _AS_FOUND = sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()
 _INODE_AND_SIZE = 0x100 | 0x200  # STATX_INO | STATX_SIZE
 
 # These say "not on this system or this kind of disk", where others say what went wrong.
@@ -147,7 +149,9 @@ class Disk:
         if (statx := _statx()) is None:
             return _identity(path)
         raw = _Statx()
-        if statx(_AT_FDCWD, os.fsencode(path), _AT_SYMLINK_NOFOLLOW, _INODE_AND_SIZE, raw):
+        if statx(
+            _AT_FDCWD, path.encode(_PATHS, _AS_FOUND), _AT_SYMLINK_NOFOLLOW, _INODE_AND_SIZE, raw
+        ):
             number = ctypes.get_errno()
             if number in _UNSUPPORTED:
                 # Some containers forbid it.

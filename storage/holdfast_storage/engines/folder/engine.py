@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _FORGOTTEN_KEPT = 1024
+_CAPABILITIES = Capabilities(
+    "folder", durable=True, shared=True, editable=True, watch=True, begins_anywhere=True
+)
 
 
 class FolderEngine:
@@ -96,9 +99,7 @@ class FolderEngine:
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(
-            "folder", durable=True, shared=True, editable=True, watch=True, begins_anywhere=True
-        )
+        return _CAPABILITIES
 
     @property
     def workspace_id(self) -> str:

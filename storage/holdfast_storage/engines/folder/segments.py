@@ -36,7 +36,8 @@ class Segments:
         self._disk, self._task, self._path = disk, task, path
         self.folder = self.fd = -1
         self.number = self.inode = 0
-        self._newest_path = ""
+        # The number of one segment, its whole path, and that of the one to follow it.
+        self._paths = (0, "", "")
         self._parent = -1
         # Number, inode and descriptor of the segment that was the newest before.
         self._passed: tuple[int, int, int] | None = None
@@ -111,9 +112,9 @@ class Segments:
         try:
             if before > length:
                 # It is about to be written over, and its time says nothing.
-                found, _, self.size = self._disk.identity(self._newest_path)
+                found, _, self.size = self._disk.identity(self._paths_of(number)[1])
             else:
-                there = self._disk.stat(self._newest_path, at=None)
+                there = self._disk.stat(self._paths_of(number)[1], at=None)
                 found, self.size, self.seen = there.st_ino, there.st_size, stamp_of(there)
         except OSError:
             return False
@@ -134,7 +135,7 @@ class Segments:
     def is_last(self, number: int, seen: Stamp) -> bool:
         """Say, of a segment that need not be open, whether nobody has touched it and none follows it."""
         try:
-            there = self._disk.stat(f"{self._path}/{segment_name(number)}", at=None)
+            there = self._disk.stat(self._paths_of(number)[1], at=None)
             return stamp_of(there) == seen and not self._is_followed(number)
         except OSError:
             return False
@@ -144,17 +145,24 @@ class Segments:
         if self.fd < 0:
             return False
         try:
-            found, _, size = self._disk.identity(self._newest_path)
+            found, _, size = self._disk.identity(self._paths_of(self.number)[1])
             return (found, size) == (self.inode, self.size) and not self._is_followed(self.number)
         except OSError:
             return False
 
     def _is_followed(self, number: int) -> bool:
         try:
-            self._disk.stat(f"{self._path}/{segment_name(number + 1)}", at=None)
+            self._disk.stat(self._paths_of(number)[2], at=None)
         except FileNotFoundError:
             return False
         return True
+
+    def _paths_of(self, number: int) -> tuple[int, str, str]:
+        """Give a segment's number, its whole path, and that of the one to follow it."""
+        if self._paths[0] != number:
+            path, following = (f"{self._path}/{segment_name(n)}" for n in (number, number + 1))
+            self._paths = number, path, following
+        return self._paths
 
     # --- the newest one -----------------------------------------------------------------------
 
@@ -217,7 +225,6 @@ class Segments:
             self._disk.close(fd)
             raise
         self.fd, self.number, self.inode = fd, number, inode
-        self._newest_path = f"{self._path}/{segment_name(number)}"
 
     @contextmanager
     def readable(self, number: int, inode: int = 0) -> Generator[int, None, None]:
