@@ -59,12 +59,10 @@ from holdfast_storage.results import (
 R = TypeVar("R", bound=Answer)
 _MANY_ATTEMPTS = 3
 _OWN_KEPT = 2048
-# A save of no more than this takes no longer to decide on and to write than to check and to encode, which
-# the event loop's thread does anyway, unless it falls to it to write a larger state in full, or to copy one.
-_LIGHT_BYTES = 2**20
+# A save of no more than this takes no longer to decide on and to write than a step does, unless it
+# falls to it to write a large state in full, or to copy one.
+_LIGHT_BYTES = 128 * 2**10
 _LIGHT_STATE_BYTES = 2 * 2**20
-# A load of no more than this takes no longer than a step does.
-_LIGHT_LOAD_BYTES = 128 * 2**10
 _OVER = "it belongs to a run that is over; load first"
 _NO_STATE = StateRequest()
 
@@ -418,7 +416,7 @@ class Caller:
             return brief, self._loaded(task, fold, path, brief["state"]), None
 
         while True:
-            is_light = self._desk.state_bytes(task) <= max(_LIGHT_LOAD_BYTES, max_tokens)
+            is_light = self._desk.state_bytes(task) <= max(_LIGHT_BYTES, max_tokens)
             remembered = self._memory.of(task)
             # Not while a save is on its way: it builds on what this caller believed before, and
             # would put that back.

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from shlex import quote
-from time import monotonic
 
 from holdfast_storage.core import strict_json, view
 from holdfast_storage.core.decide.context import Context, Decision
@@ -48,9 +47,6 @@ _CHECKPOINT_VIEWS = 5
 _CHECKPOINT_VIEW_BYTES = 64 * 2**10
 _RENDER_TRIES = 5
 _TRY_AGAIN_SECONDS = 1.0
-# A view that takes long to render rests for so many times as long, and for no more than so many seconds:
-# whoever saves a large state again and again is not to be held up by each rendering of it.
-_RESTS, _LONGEST_REST_SECONDS = 20, 5.0
 _TASKS_KEPT = 256
 
 
@@ -112,7 +108,6 @@ class People:
         self._checkpoints: dict[str, dict[str, int]] = {}
         self._locks: dict[str, asyncio.Lock] = {}
         self._timers: dict[str, asyncio.Task[None]] = {}
-        self._rests_until: dict[str, float] = {}
         self._dirty: set[str] = set()
         self._is_closing = False
 
@@ -141,7 +136,7 @@ class People:
     def _forget_idle(self) -> None:
         for task in [name for name, lock in self._locks.items() if not lock.locked()]:
             if task not in self._dirty:
-                for memory in (self._locks, self._published, self._checkpoints, self._rests_until):
+                for memory in (self._locks, self._published, self._checkpoints):
                     memory.pop(task, None)
 
     async def _take_in(self, task: str) -> None:
@@ -306,16 +301,11 @@ class People:
     async def _render_soon(self, task: str) -> None:
         try:
             while task in self._dirty:
-                await asyncio.sleep(self._rest(task) or 0.01)
-                if self._rest(task) > 0:
+                await asyncio.sleep(self._desk.engine.view_rest(task) or 0.01)
+                if self._desk.engine.view_rest(task) > 0:
                     continue
                 self._dirty.discard(task)
-                began = monotonic()
-                is_rendered = await self._render_or_say_why(task)
-                ended = monotonic()
-                rest = min(_RESTS * (ended - began), _LONGEST_REST_SECONDS)
-                self._rests_until[task] = ended + rest
-                if not is_rendered:
+                if not await self._render_or_say_why(task):
                     # The journal has everything; the view follows when it can.
                     self._dirty.add(task)
                     await asyncio.sleep(_TRY_AGAIN_SECONDS)
@@ -324,11 +314,6 @@ class People:
             raise
         finally:
             self._timers.pop(task, None)
-
-    def _rest(self, task: str) -> float:
-        """Give how long the view is to be left alone: for its own sake, or because it costs much."""
-        rest = self._rests_until.get(task, 0.0) - monotonic()
-        return max(0.0, rest, self._desk.engine.view_rest(task))
 
     async def close(self) -> None:
         """Render what is not rendered yet and stop."""

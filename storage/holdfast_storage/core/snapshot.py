@@ -27,7 +27,7 @@ class Snapshot:
 
     def __init__(self, value: JsonObject) -> None:
         self._value: JsonObject | None = value
-        # Until the objects are made, the names of the keys; and an object of them, if anybody has asked.
+        # Of a state that was kept as bytes the names of its keys, and an object of them, if anybody asked.
         self._names: tuple[str, ...] | None = None
         self._keys: JsonObject | None = None
         # Its bytes, if anybody has encoded it.
@@ -35,7 +35,7 @@ class Snapshot:
 
     @classmethod
     def encoded(cls, state: JsonObject, raw: bytes) -> Snapshot:
-        """Keep the bytes of a state that somebody else may change from now on, and its keys."""
+        """Keep a state that somebody else may change from now on, as the bytes that checking it gave."""
         kept = cls({})
         kept._value, kept._names, kept.raw = None, tuple(state), raw
         return kept
@@ -50,7 +50,7 @@ class Snapshot:
         """The objects, never to be changed."""
         value = self._value
         if value is None:
-            self._value = value = strict_json.decode(self.raw)
+            self._value = value = strict_json.decode_checked(self.raw)
             self._keys = None
         return value
 
@@ -94,7 +94,7 @@ class Snapshot:
         """Give objects that are nobody else's."""
         if not self.raw:
             return strict_json.apart(self.value)
-        copy: JsonObject = strict_json.decode(self.raw)
+        copy: JsonObject = strict_json.decode_checked(self.raw)
         return copy
 
 
@@ -103,11 +103,11 @@ def plain(value: Any) -> Any:
     return value.value if isinstance(value, Snapshot) else value
 
 
-def have_nothing_in_common(old: bytes, new: bytes, *, may_have_moved: bool = True) -> bool:
+def have_nothing_in_common(old: bytes, new: bytes) -> bool:
     """Guess from some places all over `new` whether nothing of it stood in `old`.
 
     Of states of which half stayed about where it was one in 256 is taken for new, and then written in
-    full; of those of which half moved further one in four, or all where they are said not to have moved.
+    full; of those of which half moved further one in four.
     """
     last = max(0, len(new) - _WINDOW_BYTES)
     # Not at equal distances: states have parts of equal length, and the same in each may have changed.
@@ -120,7 +120,5 @@ def have_nothing_in_common(old: bytes, new: bytes, *, may_have_moved: bool = Tru
         window = new[start : start + _WINDOW_BYTES]
         if old.find(window, max(0, start - left), start + right + _WINDOW_BYTES) >= 0:
             return False
-    if not may_have_moved:
-        return True
     # To look everywhere for each takes four times as long as all of this.
     return not any(new[start : start + _WINDOW_BYTES] in old for start in starts[1::4])

@@ -201,9 +201,7 @@ def _is_all_new(before: Snapshot, now: Snapshot) -> bool:
     if len(now.raw) <= _LARGE_BYTES:
         return False
     if before.raw:
-        # Under the same keys in the same order hardly anything can move far.
-        may_have_moved = not now.is_known_to_have_the_keys_of(before)
-        return have_nothing_in_common(before.raw, now.raw, may_have_moved=may_have_moved)
+        return have_nothing_in_common(before.raw, now.raw)
     return delta.is_all_new(before.value, now.value)
 
 

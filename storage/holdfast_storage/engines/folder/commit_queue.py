@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 _LARGEST = 256
 # So many quick commits in a row show that the next one will be quick as well.
 _CONVINCING = 8
-# For each so many bytes a commit may take as long again as a small one.
-_LARGE_BYTES = 1 << 20
 # After so much in the event loop's thread timers and sockets are looked at in any case.
 _TURNS_IN_A_ROW = 16
 # A lock that was kept is let go of when nothing came for so many turns of the loop.
@@ -41,7 +39,7 @@ class Turns:
         self._taken = 0
 
     def is_due(self) -> bool:
-        """Say whether the loop is to turn before the next commit or answer."""
+        """Say whether the loop is to turn before the next commit."""
         self._taken = (self._taken + 1) % _TURNS_IN_A_ROW
         return self._taken == 0
 
@@ -129,7 +127,8 @@ class CommitQueue:
             self._is_draining = True
         began = perf_counter()
         try:
-            outcomes = self._folder().answer_at_once(operation) or self._commit_at_once(operation)
+            folder = self._folder()
+            outcomes = folder.answer_at_once(operation) or self._commit_at_once(folder, operation)
         finally:
             self._was_quick = perf_counter() - began < self._at_once_seconds
             self._rest()
@@ -150,9 +149,10 @@ class CommitQueue:
             self._workers.put(self._drain)
             return
         operation, future, _ = self._waiting[0]
+        folder = self._folder()
         began = perf_counter()
         try:
-            outcomes = self._commit_at_once(operation)
+            outcomes = self._commit_at_once(folder, operation)
         except BaseException as error:  # noqa: BLE001 - a bug must not leave callers waiting
             outcomes = [error]
         if not outcomes:
@@ -163,25 +163,24 @@ class CommitQueue:
         self._rest()
         self._settle_all([(future, outcomes[0])])
 
-    def _commit_at_once(self, operation: Operation) -> Outcomes:
-        return self._using(self._folder(), lambda folder: folder.commit_at_once(operation))
+    def _commit_at_once(self, folder: TaskFolder, operation: Operation) -> Outcomes:
+        return self._using(folder, lambda folder: folder.commit_at_once(operation))
 
-    def _commit(self, operations: Sequence[Operation]) -> Outcomes:
+    def _commit(self, folder: TaskFolder, operations: Sequence[Operation]) -> Outcomes:
         seconds = self._stint_seconds
-        return self._using(
-            self._folder(), lambda folder: folder.commit(operations, stint_seconds=seconds)
-        )
+        return self._using(folder, lambda folder: folder.commit(operations, stint_seconds=seconds))
 
     def _drain(self) -> None:
         batch = self._next()
         while batch:
+            folder = self._folder()
             began = perf_counter()
             try:
-                outcomes = self._commit([operation for operation, _, _ in batch])
+                outcomes = self._commit(folder, [operation for operation, _, _ in batch])
             except BaseException as error:  # noqa: BLE001 - a bug must not leave callers waiting
                 outcomes = [error] * len(batch)
             # Waiting for others does not make the disk a slow one.
-            self._note_time(perf_counter() - began - self._folder().waited_seconds)
+            self._note_time(perf_counter() - began - folder.waited_seconds)
             # Before anybody is told: whoever is woken and comes again finds the queue at rest.
             following = self._next()
             self._deliver(batch, outcomes)
@@ -194,9 +193,7 @@ class CommitQueue:
             return batch
 
     def _note_time(self, seconds: float) -> None:
-        # What is large was checked and encoded in the loop's thread as well, in about as long.
-        times = 1 + self._folder().journal.written_bytes / _LARGE_BYTES
-        self._was_quick = seconds < times * self._at_once_seconds
+        self._was_quick = seconds < self._at_once_seconds
         self._quick_in_a_row = self._quick_in_a_row + 1 if self._was_quick else 0
 
     # --- answers ------------------------------------------------------------------------------

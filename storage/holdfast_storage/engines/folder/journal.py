@@ -66,8 +66,6 @@ class Journal:
         self._taken_back: set[int] = set()
         # How often we wrote to the newest segment.
         self._writes = 0
-        # How much the last batch wrote.
-        self.written_bytes = 0
         # The note up to which nobody reads ahead.
         self._not_ahead: Extent | None = None
 
@@ -390,7 +388,6 @@ class Journal:
 
     def drafting(self) -> Drafting:
         """Begin a batch at the end of the journal, which was caught up with."""
-        self.written_bytes = 0
         return Drafting(
             self._task,
             self.reached or Reached(),
@@ -509,9 +506,7 @@ class Journal:
     def _remember(self, chunk: Chunk) -> None:
         """Note what was written, for others and for ourselves."""
         lengths = list(map(len, chunk.raw))
-        length = sum(lengths)
-        self.written_bytes += length
-        end = chunk.offset + length
+        end = chunk.offset + sum(lengths)
         self._lock.write_note(Extent(chunk.segment, end, self._segments.inode))
         self._booted_in = chunk.segment
         if self._distrusted < chunk.segment:

@@ -28,6 +28,10 @@ class Limits:
     settle_attempts: int = 20
     # A view is left alone while one of these holds.
     young_view_seconds: float = 1.0
+    # One that is larger than this for so many times as long as it is larger, but no more than so many: to
+    # render it takes the processor from whoever saves next.
+    large_view_bytes: int = 2 << 20
+    most_rests: int = 5
     open_editor_seconds: float = 600.0
     editor_poll_seconds: float = 2.0
     missing_view_seconds: float = 10.0

@@ -91,8 +91,13 @@ class Views:
         if stamp == NO_FILE:
             rest = self.must_stay_missing_seconds()
         else:
-            rest = self._limits.young_view_seconds - self.finder.age_seconds(max(stamp[2:]))
+            rest = self._young_seconds(stamp[1]) - self.finder.age_seconds(max(stamp[2:]))
         return max(0.0, rest, *map(self._editor_rest, EDITOR_FILES))
+
+    def _young_seconds(self, size: int) -> float:
+        limits = self._limits
+        rests = min(max(1.0, size / limits.large_view_bytes), limits.most_rests)
+        return limits.young_view_seconds * rests
 
     def _editor_rest(self, name: str) -> float:
         try:

@@ -24,7 +24,7 @@ from tests.storage.engines.folder.harness import (
 
 from holdfast_storage.core.errors import JournalReplaced
 from holdfast_storage.core.records import Draft, Entry
-from holdfast_storage.engines.folder import FolderEngine, commit_queue
+from holdfast_storage.engines.folder import FolderEngine
 from holdfast_storage.engines.folder.disk import Disk
 
 # However slow the machine is today, a commit counts as quick.
@@ -78,7 +78,8 @@ async def test_a_light_operation_that_comes_alone_is_committed_in_the_loops_thre
 
 async def asked(engine: FolderEngine, *, known: int) -> Watched:
     question = Watched(None, known)
-    await engine.commit("t", question, is_light=True, only_asks=True)
+    if not engine.answers_at_once("t", question):
+        await engine.commit("t", question, is_light=True)
     return question
 
 
@@ -154,7 +155,8 @@ async def test_where_opening_takes_long_closed_tasks_are_opened_in_a_thread(root
     questions = [Watched(None, 2) for _ in "abcde"]
 
     for task, question in zip("abcde", questions, strict=True):
-        await engine.commit(task, question, is_light=True, only_asks=True)
+        if not engine.answers_at_once(task, question):
+            await engine.commit(task, question, is_light=True)
 
     await engine.close()
     # The first may have had to find out.
@@ -214,18 +216,6 @@ async def test_a_question_to_a_slow_disk_is_left_to_a_thread(root: Path) -> None
     assert threads == [False, False, False]
 
 
-async def test_whoever_asks_again_and_again_lets_others_work(root: Path) -> None:
-    engine = FolderEngine.open(root, at_once_seconds=PATIENT)
-    await committed(engine, "first", known=0)
-    others = asyncio.create_task(asyncio.sleep(0))
-
-    for _ in range(100):
-        await asked(engine, known=1)
-
-    assert others.done()
-    await engine.close()
-
-
 async def test_quick_answers_do_not_tell_that_the_disk_is_quick(root: Path) -> None:
     engine = FolderEngine.open(root, at_once_seconds=PATIENT)
     await committed(engine, "first", known=0)
@@ -252,7 +242,7 @@ async def test_a_question_that_is_refused_is_the_callers(root: Path) -> None:
     engine = await convinced(root)
 
     with pytest.raises(ValueError, match="refused"):
-        await engine.commit("t", Refusing(known=10), is_light=True, only_asks=True)
+        engine.answers_at_once("t", Refusing(known=10))
     question = await asked(engine, known=10)
 
     await engine.close()
@@ -337,34 +327,6 @@ async def test_a_slow_disk_is_left_to_a_thread(root: Path) -> None:
 
     await engine.close()
     assert not operation.is_in_loop
-
-
-class Ticking:
-    """Lets a second and a half go by between two looks."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def __call__(self) -> float:
-        self.seconds += 1.5
-        return self.seconds
-
-
-@pytest.mark.parametrize(("size", "is_in_loop"), [(1_000, False), (2_000_000, True)])
-async def test_what_is_large_may_take_longer_in_the_loops_thread(
-    root: Path, size: int, is_in_loop: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(commit_queue, "perf_counter", Ticking())
-    engine = FolderEngine.open(root, at_once_seconds=1.0)
-    for number in range(10):
-        large = Watched(drafted(f"large-{number}", result="x" * size), number)
-        await engine.commit("t", large, is_light=True)
-
-    operation = await committed(engine, "after them")
-    after_it = await committed(engine, "after a small one", known=11)
-
-    await engine.close()
-    assert (operation.is_in_loop, after_it.is_in_loop) == (is_in_loop, False)
 
 
 async def test_a_refusal_in_the_loops_thread_is_the_callers(root: Path) -> None:

@@ -384,6 +384,19 @@ def test_a_young_view_is_left_alone(root: Path) -> None:
     assert folder.view_rest() == 0
 
 
+@pytest.mark.parametrize(("times", "seconds"), [(0.5, 1), (3, 3), (100, 5)])
+def test_a_large_view_is_left_alone_for_longer_but_not_for_long(
+    root: Path, times: float, seconds: float
+) -> None:
+    disk = Clock()
+    folder = published(root, disk, large_view_bytes=10_000)
+    save(root, b" " * int(times * 10_000))
+
+    assert seconds - 1 < folder.view_rest() <= seconds
+    disk.passed = seconds + 0.5
+    assert folder.view_rest() == 0
+
+
 @pytest.mark.parametrize("name", [".state.json.swp", ".state.json.swo", ".#state.json"])
 def test_an_open_editor_is_left_alone_for_ten_minutes_at_most(root: Path, name: str) -> None:
     disk = Clock()
