@@ -337,14 +337,18 @@ class Caller:
     def _believe(self, task: str, told: _Told[R]) -> None:
         belief = self._belief(task)
         belief.enter(told.run)
-        if told.believed is not None:
-            touched = told.change.touched if told.change and belief.is_all_shown else None
+        if told.believed is None or told.change is None:
+            return
+        if told.change.said is None:
+            belief.show_all(told.believed)
+            is_all_shown = True
+        else:
+            keys = told.believed.keys
             # A key that was sent as null is not there, and if it comes again nobody has seen it.
-            if touched is not None:
-                belief.shown.update(filter(told.believed.keys.__contains__, touched))
-            else:
-                belief.show_all(told.believed)
-            belief.state, belief.is_all_shown = told.believed, True
+            belief.shown.update(filter(keys.__contains__, told.change.said))
+            is_on_top = told.change.touched is not None
+            is_all_shown = (is_on_top and belief.is_all_shown) or keys <= belief.shown
+        belief.state, belief.is_all_shown = told.believed, is_all_shown
 
     def _warnings(self, fold: Fold, names: Sequence[str] = (), new_step: str = "") -> list[str]:
         desk = self._desk

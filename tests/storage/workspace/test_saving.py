@@ -360,6 +360,34 @@ async def test_a_caller_without_memory_must_give_a_revision(workspace: Workspace
     assert saved.checkpoint == 2
 
 
+@pytest.mark.parametrize("append", [None, {"list": [1]}])
+async def test_a_save_of_one_key_does_not_show_the_others(
+    place: Place, append: dict[str, list[Any]] | None
+) -> None:
+    ours = (await place.open()).caller("ann")
+    await ours.save("report", {"a": 1, "b": {"c": 1}, "secret": 2})
+    theirs = (await place.open()).caller("bob")
+    await theirs.load("report", path="/a")
+
+    await theirs.save("report", {"a": 2}, append=append)
+    with pytest.raises(WouldDrop) as refused:
+        await theirs.save("report", {"new": 1}, replace=True)
+
+    assert sorted(refused.value.keys) == ["b", "secret"]
+
+
+async def test_whoever_has_seen_or_sent_every_key_may_drop_them(place: Place) -> None:
+    ours = (await place.open()).caller("ann")
+    await ours.save("report", {"a": 1, "b": 1})
+    theirs = (await place.open()).caller("bob")
+    await theirs.load("report", path="/a")
+    await theirs.save("report", {"b": 2, "c": 3})
+
+    await theirs.save("report", {"new": 1}, replace=True)
+
+    assert await state_of(await place.open()) == {"new": 1}
+
+
 async def test_whoever_replaced_all_may_not_drop_what_came_since(place: Place) -> None:
     ours = (await place.open()).caller("ann")
     await ours.save("report", {"a": 1})

@@ -53,6 +53,8 @@ class StateChange:
     # The only keys that can have another value than in the fold's state, which the caller knew, in the
     # order they were sent; None if it may be any.
     touched: tuple[str, ...] | None = None
+    # The keys that the caller sent where it did not send all there are: it need not have seen the others.
+    said: tuple[str, ...] | None = None
 
     @property
     def value(self) -> JsonObject:
@@ -95,14 +97,15 @@ def change_state(
         believed = merge.append(believed, _fitting(believed, request.append))
     state = current if value is current.value else Snapshot(value)
     _check_total(state, before, added, context)
-    is_patched = base is current is belief.state and not opens and not request.replace
-    touched = (*(sent.keys if sent else ()), *(request.append or ()))
+    is_patched = not opens and not request.replace
+    said = (*(sent.keys if sent else ()), *(request.append or ())) if is_patched else None
     return StateChange(
         state,
         (state if believed is value else Snapshot(believed)) if knows else None,
         merged.clashes,
         repeats,
-        touched=touched if is_patched else None,
+        touched=said if base is current is belief.state else None,
+        said=said,
     )
 
 
