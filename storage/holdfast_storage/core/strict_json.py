@@ -83,6 +83,15 @@ def decode(raw: bytes) -> Any:
     return pydantic_core.from_json(raw, allow_inf_nan=False, cache_strings="keys")
 
 
+class _WithLong(bytes):
+    """An encoding with an integer of more than 64 bits."""
+
+
+def decode_checked(raw: bytes) -> Any:
+    """Read what `check` gave, the same object: it tells whether orjson can read it, which is quicker."""
+    return decode(raw) if isinstance(raw, _WithLong) else orjson.loads(raw)
+
+
 def apart(value: T) -> T:
     """Copy values that were checked: what a program does with its objects is no change to ours.
 
@@ -93,7 +102,7 @@ def apart(value: T) -> T:
 
 
 def pretty(value: Any) -> bytes:
-    """Write a value for people: indented, keys in the order given, newline at the end."""
+    """Write a value that was checked before for people: indented, in the order given, a newline at the end."""
     try:
         return orjson.dumps(value, option=_FOR_PEOPLE)
     except TypeError:
@@ -171,7 +180,7 @@ def check(value: Any, where: str, *, max_bytes: int, max_depth: int = MAX_DEPTH)
         # A long integer, or something is no key or no text.
         _go_through(value, where, max_bytes, max_depth, _is_sound)
         try:
-            raw = _encode_long(value)
+            raw = _WithLong(_encode_long(value))
         except pydantic_core.PydanticSerializationError:
             _refuse(value, where, max_depth)
     if len(raw) > max_bytes:

@@ -224,6 +224,15 @@ def test_a_lower_limit_of_levels_counts_for_small_values_too() -> None:
         check(nested(4), max_depth=3)
 
 
+@given(VALUES)
+@example([2**64 - 1, -(2**63), 2**64, -(2**63) - 1, 0.1, -0.0, 1e300, 5e-324])
+@example([[2**64 - 1, -(2**63)], {"a": 1e16, "b": 1.0, "é": "\x00"}])
+def test_what_was_checked_is_read_back_exactly(value: Any) -> None:
+    found = strict_json.decode_checked(check(value))
+
+    assert strict_json.same(found, value)
+
+
 @pytest.mark.parametrize("depth", [200, 2_000, 100_000])
 def test_no_depth_exhausts_the_stack(depth: int) -> None:
     place_refused(nested(depth))
