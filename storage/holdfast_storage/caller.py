@@ -42,7 +42,7 @@ from holdfast_storage.desk import Author, Desk
 from holdfast_storage.eager import begun
 from holdfast_storage.people import People
 from holdfast_storage.refs import Refs
-from holdfast_storage.remembered import Memory
+from holdfast_storage.remembered import Memory, Taken
 from holdfast_storage.results import (
     Answer,
     Asked,
@@ -172,7 +172,8 @@ class Caller:
     ) -> _Told[R]:
         """Take people's edits in first, then commit, then have the view rendered."""
         ids.check_id("task", task)
-        await self._people.look(task)
+        if self._desk.engine.may_have_changed(task):
+            await self._people.look(task)
         before, self._last_task = self._last_task, task
         try:
             told, record = await self._desk.commit(
@@ -484,24 +485,32 @@ class Caller:
         Whoever has it may save on it, and is still told of what others changed beside it.
         """
         ids.check_id("task", task)
-        self._memory.meet(task)
-        await self._people.look(task)
-        remembered = self._memory.of(task)
+        remembered = self._memory.meet(task)
+        if self._desk.engine.may_have_changed(task):
+            await self._people.look(task)
+            remembered = self._memory.of(task)
         # Not while a save is on its way, as for a load.
-        async with remembered.turn:
-            before = remembered.belief
-            state, run, seq, is_closed = await self._desk.ask(task, _state_to_take)
-            if run and run != before.run:
-                await self._take_up(task, run, seq)
-            if run and not remembered.has_moved_on(before):
-                remembered.belief.take(state, run, seq, is_closed=is_closed)
-                remembered.last_save = None
-        if run:
+        is_free = not remembered.turn.locked()
+        asked = self._desk.asked_at_once(task, _state_to_take) if is_free else None
+        if asked is not None and asked.result.run == remembered.belief.run:
+            taken = asked.result
+            remembered.learn_state(taken)
+            if self._desk.is_somebodys_turn():
+                await asyncio.sleep(0)
+        else:
+            async with remembered.turn:
+                before = remembered.belief
+                taken = await self._desk.ask(task, _state_to_take)
+                if taken.run and taken.run != before.run:
+                    await self._take_up(task, taken.run, taken.seq)
+                if not remembered.has_moved_on(before):
+                    remembered.learn_state(taken)
+        if taken.run:
             self._last_task = task
         else:
             # Nobody has begun it; or it cannot be read, which is not the same.
             await self._not_found(task)
-        return state.apart()
+        return taken.state.apart()
 
     async def _take_up(self, task: str, run: int, seq: int) -> None:
         """Note who takes up which run, and find settings that were changed."""
@@ -845,14 +854,14 @@ class Caller:
         )
 
 
-def _state_to_take(fold: Fold) -> tuple[Snapshot, int, int, bool]:
+def _state_to_take(fold: Fold) -> Taken:
     if fold.run:
         require_state(fold)
         newest = fold.checkpoints.get(fold.checkpoint)
         if newest is not None and not newest.readable and fold.state_seq < newest.seq:
             why = "its record is damaged; load_checkpoint gives what was saved before it"
             raise Unavailable(fold.checkpoint, why)
-    return fold.snapshot, fold.run, fold.seq, fold.is_closed
+    return Taken(fold.snapshot, fold.run, fold.seq, fold.is_closed)
 
 
 def _refuse_of_another_run(revision: int, opened: int) -> None:

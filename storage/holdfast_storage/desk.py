@@ -46,6 +46,8 @@ _DROPS_KEPT = 256
 _SMALL_BYTES, _STEP_BYTES = 2**20, 500
 # How often something is looked for anew that prune moves while we look.
 _TRIES = 5
+# After so many answers at once the event loop comes to its timers and sockets in any case.
+_ANSWERS_IN_A_ROW = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +160,9 @@ class _OnItsWay(Following):
             fold.rewritten = False
 
     def _read_on(self, entries: Sequence[Entry]) -> Fold:
-        self.follow(entries)
         fold = self._fold
+        if entries or fold.seq == 0:
+            self.follow(entries)
         if fold.rewritten and self._may_read_again:
             raise Moved
         return fold
@@ -269,6 +272,7 @@ class Desk:
         # What the settings were read from: an engine gives the same again while nothing changed.
         self._settings_read: Mapping[str, Any] | None = None
         self._warming: dict[str, asyncio.Lock] = {}
+        self._answers = 0
 
     async def refresh_settings(self) -> None:
         """Read holdfast.json again; while it is broken the last good settings count."""
@@ -332,15 +336,38 @@ class Desk:
     async def ask(self, task: str, answer: Callable[[Fold], T], *, is_light: bool = True) -> T:
         """Read something off the fold as it stands now, all of it durable."""
 
+        if not self.folds.is_warm(task):
+            await self.warm(task)
+        if is_light and (asked := self.asked_at_once(task, answer)) is not None:
+            if self.is_somebodys_turn():
+                await asyncio.sleep(0)
+            return asked.result
+
         def question(**how: bool) -> _Question[T]:
             return _Question(self, task, answer, **how)
 
-        asked = await self._carried_out(task, question, is_light=is_light, only_asks=True)
-        return asked.result
+        return (await self._carried_out(task, question, is_light=is_light)).result
 
-    async def _carried_out(
-        self, task: str, make: Callable[..., Made], *, is_light: bool, only_asks: bool = False
-    ) -> Made:
+    def asked_at_once(self, task: str, answer: Callable[[Fold], T]) -> _Question[T] | None:
+        """Read the same where nothing has to be waited for; None where something has."""
+        if not self.folds.is_warm(task):
+            return None
+        question = _Question(self, task, answer, may_read_again=True, begins_anew=False)
+        try:
+            return question if self.engine.answers_at_once(task, question) else None
+        except (JournalReplaced, Moved):
+            # Whoever asks again is told so again.
+            return None
+        except BaseException as error:
+            self._forget_after(task, error)
+            raise
+
+    def is_somebodys_turn(self) -> bool:
+        """Say whether whoever was answered at once should let others work first."""
+        self._answers = (self._answers + 1) % _ANSWERS_IN_A_ROW
+        return self._answers == 0
+
+    async def _carried_out(self, task: str, make: Callable[..., Made], *, is_light: bool) -> Made:
         """Put what is to be done to the engine, anew if what is known of the task was replaced."""
         if not self.folds.is_warm(task):
             await self.warm(task)
@@ -348,7 +375,7 @@ class Desk:
         for last_try in (False, True):
             operation = make(may_read_again=not last_try, begins_anew=begins_anew)
             try:
-                await self.engine.commit(task, operation, is_light=is_light, only_asks=only_asks)
+                await self.engine.commit(task, operation, is_light=is_light)
             except JournalReplaced:
                 self.folds.drop(task)
                 if last_try:
@@ -358,19 +385,19 @@ class Desk:
             except Moved:
                 self.folds.drop(task)
                 await self.warm(task)
-            except HoldfastError as error:
-                if isinstance(error, NotSaved):
-                    self.folds.drop(task)
-                raise
-            except asyncio.CancelledError:
-                # Whoever waited is gone; the operation goes on, and its fold with it.
-                raise
-            except BaseException:
-                self.folds.drop(task)
+            except BaseException as error:
+                self._forget_after(task, error)
                 raise
             else:
                 return operation
         raise AssertionError("unreachable")
+
+    def _forget_after(self, task: str, error: BaseException) -> None:
+        """Forget a fold that may rest on what went wrong."""
+        is_refusal = isinstance(error, HoldfastError) and not isinstance(error, NotSaved)
+        # Whoever was cancelled is gone; the operation goes on, and its fold with it.
+        if not (is_refusal or isinstance(error, asyncio.CancelledError)):
+            self.folds.drop(task)
 
     async def warm(self, task: str) -> None:
         """Read a task that is not known yet without holding its lock."""

@@ -5,12 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from holdfast_storage.core.decide.context import Belief
+from holdfast_storage.core.snapshot import Snapshot
 from holdfast_storage.results import Saved
 from holdfast_storage.sent import Known
 
 _TASKS_KEPT = 256
+
+
+class Taken(NamedTuple):
+    """A state by itself, and where it stands; no run is 0."""
+
+    state: Snapshot
+    run: int
+    seq: int
+    is_closed: bool
 
 
 @dataclass(slots=True)
@@ -35,6 +46,12 @@ class Remembered:
         """Believe what was loaded."""
         loaded.own = self.belief.own
         self.belief, self.last_save = loaded, None
+
+    def learn_state(self, taken: Taken) -> None:
+        """Believe a state that was taken alone, if there is a run that it is of."""
+        if taken.run:
+            self.belief.take(taken.state, taken.run, taken.seq, is_closed=taken.is_closed)
+            self.last_save = None
 
     def forget_if_failed(self, saving: asyncio.Future[Saved]) -> None:
         """Let a save that failed be made again, and its error, with all that it holds, go."""

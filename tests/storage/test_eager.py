@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -105,20 +107,50 @@ async def test_an_engine_that_does_not_say_so_is_called_in_one_task_throughout()
 async def test_whoever_saves_again_and_again_lets_others_have_their_turns(
     tmp_path: Path, is_folder: bool
 ) -> None:
-    turns = 0
-
-    async def others() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
     url = tmp_path / ".holdfast" if is_folder else "memory:"
-    async with Workspace.open(url, by="agent") as workspace:
+    async with Workspace.open(url, by="agent") as workspace, others_at_work() as others:
         caller = workspace.caller("agent")
-        working = asyncio.create_task(others())
         for number in range(100):
             await caller.save("task", {"n": number})
-        working.cancel()
 
-    assert turns >= 100 // 16
+    assert others.turns >= 100 // 16
+
+
+@pytest.mark.parametrize("what", ["load", "state", "standing"])
+async def test_whoever_asks_again_and_again_lets_others_have_their_turns(
+    tmp_path: Path, what: str
+) -> None:
+    async with Workspace.open(tmp_path / ".holdfast", by="agent") as workspace:
+        caller = workspace.caller("agent")
+        asks: dict[str, Callable[[str], Awaitable[object]]]
+        asks = {"load": caller.load, "state": caller.state, "standing": workspace.standing}
+        ask = asks[what]
+        await caller.save("task", {"n": 1})
+        await ask("task")
+        async with others_at_work() as others:
+            for _ in range(100):
+                await ask("task")
+
+    assert others.turns >= 100 // 16
+
+
+class Others:
+    """How often others were at work."""
+
+    turns = 0
+
+
+@asynccontextmanager
+async def others_at_work() -> AsyncGenerator[Others]:
+    others = Others()
+
+    async def work() -> None:
+        while True:
+            others.turns += 1
+            await asyncio.sleep(0)
+
+    working = asyncio.create_task(work())
+    try:
+        yield others
+    finally:
+        working.cancel()

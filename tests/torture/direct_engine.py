@@ -117,20 +117,24 @@ class DirectEngine:
             folder.close()
         self._workspace.close()
 
-    async def commit(
-        self, task: str, operation: Operation, *, is_light: bool = False, only_asks: bool = False
-    ) -> None:
+    async def commit(self, task: str, operation: Operation, *, is_light: bool = False) -> None:
         folder = self.folder(task)
         if self._gathers:
             refusal = await _Gathered(operation)
         else:
-            [refusal] = (
-                (is_light and only_asks and folder.answer_at_once(operation))
-                or (is_light and folder.commit_at_once(operation))
-                or folder.commit([operation])
-            )
+            at_once = folder.commit_at_once(operation) if is_light else []
+            [refusal] = at_once or folder.commit([operation])
         if refusal:
             raise refusal
+
+    def answers_at_once(self, task: str, operation: Operation) -> bool:
+        folder = self.folder(task)
+        if self._gathers:
+            return False
+        outcomes = folder.answer_at_once(operation) or folder.commit_at_once(operation)
+        if outcomes and outcomes[0]:
+            raise outcomes[0]
+        return bool(outcomes)
 
     async def read(self, task: str, after: int) -> AsyncIterator[list[Entry]]:
         portions = self.folder(task).read(after)

@@ -119,12 +119,15 @@ class WatchedEngine(DirectEngine):
         super().__init__(root, disk, limits)
         self._ledger = ledger
 
-    async def commit(
-        self, task: str, operation: Operation, *, is_light: bool = False, only_asks: bool = False
-    ) -> None:
-        if task == self._ledger.task:
-            operation = _Watched(operation, self._ledger)
-        await super().commit(task, operation, is_light=is_light, only_asks=only_asks)
+    async def commit(self, task: str, operation: Operation, *, is_light: bool = False) -> None:
+        await super().commit(task, self._watched(task, operation), is_light=is_light)
+
+    def answers_at_once(self, task: str, operation: Operation) -> bool:
+        return super().answers_at_once(task, self._watched(task, operation))
+
+    def _watched(self, task: str, operation: Operation) -> Operation:
+        is_it = task == self._ledger.task
+        return _Watched(operation, self._ledger) if is_it else operation
 
     async def read(self, task: str, after: int) -> AsyncIterator[list[Entry]]:
         async for portion in super().read(task, after):

@@ -175,9 +175,7 @@ class Engine(Protocol):
 
     # --- the log ------------------------------------------------------------------------------
 
-    async def commit(
-        self, task: str, operation: Operation, *, is_light: bool = False, only_asks: bool = False
-    ) -> None:
+    async def commit(self, task: str, operation: Operation, *, is_light: bool = False) -> None:
         """Append the one record that `operation` decides on after seeing everything before it.
 
         Of several operations racing for one task each sees the others' records or is seen by them.
@@ -186,7 +184,13 @@ class Engine(Protocol):
         cannot be made durable, NotSaved is raised and no reader ever sees it acknowledged.
         A task exists from its first record on. `is_light` says that deciding takes next to no time
         and the record is small; whoever does not wait for the disk is then not kept waiting either.
-        `only_asks` says that there will be no record, and so no flush to be waited for.
+        """
+        ...
+
+    def answers_at_once(self, task: str, operation: Operation) -> bool:
+        """Let an operation that records nothing be accepted here and now, or raise why not.
+
+        It is as good as a commit. False, if that would mean to wait for anything: then commit it.
         """
         ...
 

@@ -134,9 +134,10 @@ class MemoryEngine:
 
     # --- the log ------------------------------------------------------------------------------
 
-    async def commit(
-        self, task: str, operation: Operation, *, is_light: bool = False, only_asks: bool = False
-    ) -> None:
+    def answers_at_once(self, task: str, operation: Operation) -> bool:
+        return False
+
+    async def commit(self, task: str, operation: Operation, *, is_light: bool = False) -> None:
         with self._counted_as_underway():
             if self._mode == "locked":
                 return self._commit_locked(task, operation)

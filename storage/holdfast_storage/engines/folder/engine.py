@@ -151,9 +151,10 @@ class FolderEngine:
                     was_forgotten=packed is None,
                 )
             self._tasks.move_to_end(task)
-            # More than one only if some were in use when it was their turn.
-            for _ in range(len(self._tasks) - self._limits.known_tasks):
-                self._forget_the_coldest()
+            if len(self._tasks) > self._limits.known_tasks:
+                # More than one only if some were in use when it was their turn.
+                for _ in range(len(self._tasks) - self._limits.known_tasks):
+                    self._forget_the_coldest()
             return found
 
     def _forget_the_coldest(self) -> None:
@@ -210,9 +211,7 @@ class FolderEngine:
 
     # --- the log ------------------------------------------------------------------------------
 
-    async def commit(
-        self, task: str, operation: Operation, *, is_light: bool = False, only_asks: bool = False
-    ) -> None:
+    async def commit(self, task: str, operation: Operation, *, is_light: bool = False) -> None:
         if self._is_closed:
             raise NotSaved("the workspace was closed")
         queue = self._queues.get(task)
@@ -220,12 +219,11 @@ class FolderEngine:
             queue = self._queues[task] = CommitQueue(
                 self._workers, lambda: self._task(task), self._with, self._limits, self._turns
             )
-        if is_light and only_asks and queue.is_answered_here(operation):
-            if self._turns.is_due():
-                # Whoever asks again and again must not keep everybody else waiting.
-                await asyncio.sleep(0)
-        else:
-            await queue.put(operation, is_light=is_light)
+        await queue.put(operation, is_light=is_light)
+
+    def answers_at_once(self, task: str, operation: Operation) -> bool:
+        queue = self._queues.get(task)
+        return queue is not None and not self._is_closed and queue.is_answered_here(operation)
 
     async def read(self, task: str, after: int) -> AsyncIterator[list[Entry]]:
         folder = self._task(task)
