@@ -118,9 +118,10 @@ async def large(setting: Setting) -> Figures:
     store = await setting.opened()
     # So long that what a store puts off, or makes ready once, is in it: SQLite's log is made in the
     # first 4 MB and written over from then on.
-    most, in_all = (30, 3_000_000) if setting.is_quick else (1_200, 30_000_000)
+    # And so often that not every sample has the collector of Python's in it, which comes by now and then.
+    fewest, most, in_all = (5, 30, 3_000_000) if setting.is_quick else (15, 1_200, 30_000_000)
     for size in sizes:
-        rounds = max(5, min(most, in_all // size))
+        rounds = max(fewest, min(most, in_all // size))
         try:
             figures[str(size)] = await _large_of(setting, store, size, rounds)
         except LeftOut as reason:

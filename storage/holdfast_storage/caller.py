@@ -338,18 +338,21 @@ class Caller:
     def _believe(self, task: str, told: _Told[R]) -> None:
         belief = self._belief(task)
         belief.enter(told.run)
-        if told.believed is None or told.change is None:
+        change, believed = told.change, told.believed
+        if change is None:
             return
-        if told.change.said is None:
-            belief.show_all(told.believed)
+        if change.said is not None:
+            # A key that was sent as null is not there, and if it comes again nobody has seen it.
+            belief.shown.update(filter((believed or change.state).keys.__contains__, change.said))
+        if believed is None:
+            return
+        if change.said is None:
+            belief.show_all(believed)
             is_all_shown = True
         else:
-            keys = told.believed.keys
-            # A key that was sent as null is not there, and if it comes again nobody has seen it.
-            belief.shown.update(filter(keys.__contains__, told.change.said))
-            is_on_top = told.change.touched is not None
-            is_all_shown = (is_on_top and belief.is_all_shown) or keys <= belief.shown
-        belief.state, belief.is_all_shown = told.believed, is_all_shown
+            is_on_top = change.touched is not None
+            is_all_shown = (is_on_top and belief.is_all_shown) or believed.keys <= belief.shown
+        belief.state, belief.is_all_shown = believed, is_all_shown
 
     def _warnings(self, fold: Fold, names: Sequence[str] = (), new_step: str = "") -> list[str]:
         desk = self._desk
@@ -489,14 +492,15 @@ class Caller:
         if self._desk.engine.may_have_changed(task):
             await self._people.look(task)
             remembered = self._memory.of(task)
+        if self._desk.is_somebodys_turn():
+            # Before it is asked: whoever is cancelled here was told nothing.
+            await asyncio.sleep(0)
         # Not while a save is on its way, as for a load.
-        is_free = not remembered.turn.locked()
+        is_free = not remembered.is_in_use
         asked = self._desk.asked_at_once(task, _state_to_take) if is_free else None
         if asked is not None and asked.result.run == remembered.belief.run:
             taken = asked.result
             remembered.learn_state(taken)
-            if self._desk.is_somebodys_turn():
-                await asyncio.sleep(0)
         else:
             async with remembered.turn:
                 before = remembered.belief

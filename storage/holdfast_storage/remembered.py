@@ -24,19 +24,46 @@ class Taken(NamedTuple):
     is_closed: bool
 
 
+class Turn:
+    """Lets those of one caller who save or load do so one after the other, in the order they came."""
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+        # A lock that was let go of seems free until whoever waited for it is woken.
+        self._users = 0
+
+    @property
+    def is_free(self) -> bool:
+        """Say whether nobody has it and nobody waits for it."""
+        return self._users == 0
+
+    async def __aenter__(self) -> None:
+        self._users += 1
+        try:
+            await self._lock.acquire()
+        except BaseException:
+            self._users -= 1
+            raise
+
+    async def __aexit__(self, *error: object) -> None:
+        self._users -= 1
+        self._lock.release()
+
+
 @dataclass(slots=True)
 class Remembered:
     """What is remembered of one task."""
 
     belief: Belief = field(default_factory=Belief)
-    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    turn: Turn = field(default_factory=Turn)
     # What the newest save is known by, if it can be, and what it answered or will answer.
     last_save: tuple[Known | None, asyncio.Future[Saved]] | None = None
 
     @property
     def is_in_use(self) -> bool:
-        """Say whether a save is on its way."""
-        return self.turn.locked() or (self.last_save is not None and not self.last_save[1].done())
+        """Say whether a save is on its way, or a load."""
+        is_saved = self.last_save is None or self.last_save[1].done()
+        return not (is_saved and self.turn.is_free)
 
     def has_moved_on(self, before: Belief) -> bool:
         """Say whether a step of this caller's has opened another run since it believed that."""

@@ -116,11 +116,13 @@ async def test_whoever_saves_again_and_again_lets_others_have_their_turns(
     assert others.turns >= 100 // 16
 
 
+@pytest.mark.parametrize("is_folder", [False, True])
 @pytest.mark.parametrize("what", ["load", "state", "standing"])
 async def test_whoever_asks_again_and_again_lets_others_have_their_turns(
-    tmp_path: Path, what: str
+    tmp_path: Path, what: str, is_folder: bool
 ) -> None:
-    async with Workspace.open(tmp_path / ".holdfast", by="agent") as workspace:
+    url = tmp_path / ".holdfast" if is_folder else "memory:"
+    async with Workspace.open(url, by="agent") as workspace:
         caller = workspace.caller("agent")
         asks: dict[str, Callable[[str], Awaitable[object]]]
         asks = {"load": caller.load, "state": caller.state, "standing": workspace.standing}

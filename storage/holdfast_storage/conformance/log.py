@@ -72,7 +72,7 @@ class LogConformance(Conformance):
         self, open_engine: OpenEngine
     ) -> None:
         writer, reader = await open_engine(), await open_engine()
-        state = {"result": _EVERYTHING_JSON_HAS["result"]}
+        state = {"result": _EVERYTHING_JSON_HAS["result"], "long": 2**70}
         raw = strict_json.encode(state)
         plain = drafted("a", "save", opens=True, checkpoint=1)
         body = {**plain.body, "state": Snapshot.encoded(state, raw)}
@@ -150,6 +150,41 @@ class LogConformance(Conformance):
             await engine.commit("t", Recording(_refuse))
 
         assert caught.value is _REFUSAL
+
+    async def test_what_is_answered_at_once_was_shown_everything_and_accepted(
+        self, open_engine: OpenEngine
+    ) -> None:
+        engine, other = await open_engine(), await open_engine()
+        await recorded(engine, "t", drafted("a"))
+        await recorded(other, "t", drafted("b"))
+        await ids_of(engine, "t")
+        question = Recording(None)
+
+        is_answered = engine.answers_at_once("t", question)
+
+        assert question.accepted == ([None] if is_answered else [])
+        if is_answered:
+            assert [entry.seq for entry in question.shown[-1]] == [1, 2]
+        await engine.commit("t", question)
+        assert [entry.seq for entry in question.shown[-1]] == [1, 2]
+        assert await ids_of(other, "t") == ["a", "b"]
+
+    async def test_a_question_is_refused_at_once_or_not_answered_at_once(
+        self, engine: Engine
+    ) -> None:
+        await recorded(engine, "t", drafted("a"))
+        question = Recording(_refuse)
+
+        try:
+            is_answered = engine.answers_at_once("t", question)
+        except RunClosed as caught:
+            assert caught is _REFUSAL
+        else:
+            assert not is_answered
+
+        assert question.accepted == []
+        [after] = await recorded(engine, "t", drafted("b"))
+        assert after.seq == 2
 
     async def test_a_refusal_leaves_nothing_behind(self, open_engine: OpenEngine) -> None:
         engine, other = await open_engine(), await open_engine()

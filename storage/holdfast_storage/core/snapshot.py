@@ -35,7 +35,7 @@ class Snapshot:
 
     @classmethod
     def encoded(cls, state: JsonObject, raw: bytes) -> Snapshot:
-        """Keep a state that somebody else may change from now on, as the bytes that checking it gave."""
+        """Keep a state that somebody else may change from now on, as the bytes that encoding it gave."""
         kept = cls({})
         kept._value, kept._names, kept.raw = None, tuple(state), raw
         return kept
@@ -50,7 +50,7 @@ class Snapshot:
         """The objects, never to be changed."""
         value = self._value
         if value is None:
-            self._value = value = strict_json.decode_checked(self.raw)
+            self._value = value = strict_json.decode_own(self.raw)
             self._keys = None
         return value
 
@@ -94,7 +94,7 @@ class Snapshot:
         """Give objects that are nobody else's."""
         if not self.raw:
             return strict_json.apart(self.value)
-        copy: JsonObject = strict_json.decode_checked(self.raw)
+        copy: JsonObject = strict_json.decode_own(self.raw)
         return copy
 
 

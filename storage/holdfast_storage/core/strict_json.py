@@ -60,6 +60,10 @@ _STRICTLY = (
 _FOR_PEOPLE = _STRICTLY | orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 
 
+class _WithLong(bytes):
+    """An encoding with an integer of more than 64 bits."""
+
+
 def encode(value: Any) -> bytes:
     """Write a value that was checked before, as compact UTF-8."""
     try:
@@ -71,7 +75,7 @@ def encode(value: Any) -> bytes:
 
 def _encode_long(value: Any) -> bytes:
     """Write the same where there are integers of more than 64 bits."""
-    return pydantic_core.to_json(value, inf_nan_mode="constants")
+    return _WithLong(pydantic_core.to_json(value, inf_nan_mode="constants"))
 
 
 def decode(raw: bytes) -> Any:
@@ -83,12 +87,8 @@ def decode(raw: bytes) -> Any:
     return pydantic_core.from_json(raw, allow_inf_nan=False, cache_strings="keys")
 
 
-class _WithLong(bytes):
-    """An encoding with an integer of more than 64 bits."""
-
-
-def decode_checked(raw: bytes) -> Any:
-    """Read what `check` gave, the same object: it tells whether orjson can read it, which is quicker."""
+def decode_own(raw: bytes) -> Any:
+    """Read what `encode` or `check` gave, the same object: it tells whether orjson can, which is quicker."""
     return decode(raw) if isinstance(raw, _WithLong) else orjson.loads(raw)
 
 
@@ -180,7 +180,7 @@ def check(value: Any, where: str, *, max_bytes: int, max_depth: int = MAX_DEPTH)
         # A long integer, or something is no key or no text.
         _go_through(value, where, max_bytes, max_depth, _is_sound)
         try:
-            raw = _WithLong(_encode_long(value))
+            raw = _encode_long(value)
         except pydantic_core.PydanticSerializationError:
             _refuse(value, where, max_depth)
     if len(raw) > max_bytes:

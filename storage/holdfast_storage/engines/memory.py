@@ -135,7 +135,10 @@ class MemoryEngine:
     # --- the log ------------------------------------------------------------------------------
 
     def answers_at_once(self, task: str, operation: Operation) -> bool:
-        return False
+        if self._closed or self._mode != "locked":
+            return False
+        self._commit_locked(task, operation)
+        return True
 
     async def commit(self, task: str, operation: Operation, *, is_light: bool = False) -> None:
         with self._counted_as_underway():

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from holdfast_storage.engines.folder import FolderEngine
+from holdfast_storage.results import Marked, Saved
 from holdfast_storage.workspace import Workspace
 
 TASK = "report"
@@ -55,6 +56,54 @@ async def test_who_loads_while_it_saves_has_loaded(workspace: Workspace) -> None
         saved = await ann.save(TASK, {"x": -number})
 
         assert saved.conflicts == []
+
+
+@pytest.mark.parametrize("is_step", [False, True])
+async def test_a_state_that_is_asked_for_does_not_overtake_what_waits(
+    workspace: Workspace, is_step: bool
+) -> None:
+    ann, bob = workspace.caller("ann"), workspace.caller("bob")
+    await ann.save(TASK, {"a": 1, "x": 1})
+    await bob.load(TASK)
+    for number in range(10):
+        # So that bob's next step is made without a turn of the loop.
+        await bob.mark(TASK, f"s{number}")
+    await ann.state(TASK)
+
+    async def changed_by_bob() -> None:
+        await bob.mark(TASK, "last", state={"x": 2})
+        await ann.state(TASK)
+
+    async def changed_by_ann() -> Marked | Saved:
+        if is_step:
+            return await ann.mark(TASK, "own", state={"a": 3, "x": 1})
+        return await ann.save(TASK, {"a": 3, "x": 1}, replace=True)
+
+    _, told, _ = await asyncio.gather(ann.save(TASK, {"a": 2}), changed_by_ann(), changed_by_bob())
+
+    assert (await bob.state(TASK))["x"] == 2
+    assert [conflict.path for conflict in told.conflicts] == ["/state/x"]
+
+
+async def test_whoever_gives_up_waiting_for_a_state_was_not_told(workspace: Workspace) -> None:
+    ann, bob = workspace.caller("ann"), workspace.caller("bob")
+    await ann.save(TASK, {"x": 0})
+    cancelled = 0
+    for number in range(1, 41):
+        await ann.state(TASK)
+        await bob.load(TASK)
+        await bob.save(TASK, {"x": number})
+        asking = asyncio.create_task(ann.state(TASK))
+        await asyncio.sleep(0)
+        asking.cancel()
+        try:
+            await asking
+        except asyncio.CancelledError:
+            cancelled += 1
+            saved = await ann.save(TASK, {"x": -number})
+            assert [conflict.path for conflict in saved.conflicts] == ["/state/x"]
+
+    assert cancelled
 
 
 async def test_what_a_program_does_with_an_answer_is_no_change(workspace: Workspace) -> None:

@@ -376,6 +376,31 @@ async def test_a_save_of_one_key_does_not_show_the_others(
     assert sorted(refused.value.keys) == ["b", "secret"]
 
 
+async def test_an_append_shows_no_other_keys_even_where_it_was_to_replace(place: Place) -> None:
+    ours = (await place.open()).caller("ann")
+    await ours.save("report", {"a": 1, "secret": 2})
+    theirs = (await place.open()).caller("bob")
+    await theirs.load("report", path="/a")
+
+    await theirs.save("report", append={"list": [1]}, replace=True)
+    with pytest.raises(WouldDrop) as refused:
+        await theirs.save("report", {"new": 1}, replace=True)
+
+    assert refused.value.keys == ["secret"]
+
+
+async def test_what_was_appended_before_anything_was_seen_counts_as_sent(place: Place) -> None:
+    ours = (await place.open()).caller("ann")
+    await ours.save("report", {"a": 1})
+    theirs = (await place.open()).caller("bob")
+    await theirs.mark("report", "s1", append={"list": [1]})
+    await theirs.load("report", path="/a")
+
+    await theirs.save("report", {"new": 1}, replace=True)
+
+    assert await state_of(await place.open()) == {"new": 1}
+
+
 async def test_whoever_has_seen_or_sent_every_key_may_drop_them(place: Place) -> None:
     ours = (await place.open()).caller("ann")
     await ours.save("report", {"a": 1, "b": 1})

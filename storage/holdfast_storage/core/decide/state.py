@@ -97,14 +97,14 @@ def change_state(
         believed = merge.append(believed, _fitting(believed, request.append))
     state = current if value is current.value else Snapshot(value)
     _check_total(state, before, added, context)
-    is_patched = not opens and not request.replace
+    is_patched = not opens and (sent is None or not request.replace)
     said = (*(sent.keys if sent else ()), *(request.append or ())) if is_patched else None
     return StateChange(
         state,
         (state if believed is value else Snapshot(believed)) if knows else None,
         merged.clashes,
         repeats,
-        touched=said if base is current is belief.state else None,
+        touched=said if base is current is belief.state and not request.replace else None,
         said=said,
     )
 

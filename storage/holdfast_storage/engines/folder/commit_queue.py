@@ -149,10 +149,9 @@ class CommitQueue:
             self._workers.put(self._drain)
             return
         operation, future, _ = self._waiting[0]
-        folder = self._folder()
         began = perf_counter()
         try:
-            outcomes = self._commit_at_once(folder, operation)
+            outcomes = self._commit_at_once(self._folder(), operation)
         except BaseException as error:  # noqa: BLE001 - a bug must not leave callers waiting
             outcomes = [error]
         if not outcomes:
@@ -173,14 +172,16 @@ class CommitQueue:
     def _drain(self) -> None:
         batch = self._next()
         while batch:
-            folder = self._folder()
             began = perf_counter()
+            waited_seconds = 0.0
             try:
+                folder = self._folder()
                 outcomes = self._commit(folder, [operation for operation, _, _ in batch])
+                waited_seconds = folder.waited_seconds
             except BaseException as error:  # noqa: BLE001 - a bug must not leave callers waiting
                 outcomes = [error] * len(batch)
             # Waiting for others does not make the disk a slow one.
-            self._note_time(perf_counter() - began - folder.waited_seconds)
+            self._note_time(perf_counter() - began - waited_seconds)
             # Before anybody is told: whoever is woken and comes again finds the queue at rest.
             following = self._next()
             self._deliver(batch, outcomes)

@@ -1,10 +1,15 @@
 """Which thread commits: the loop's own for what is light and alone on a quick disk, else another."""
 
+# One moment comes about only by chance, so it is made by reaching inside.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import shutil
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -339,6 +344,30 @@ async def test_a_refusal_in_the_loops_thread_is_the_callers(root: Path) -> None:
     await engine.close()
     assert after.is_in_loop
     assert ids(task_folder(root))[-1] == "after"
+
+
+@pytest.mark.parametrize("is_light", [False, True])
+async def test_a_task_that_cannot_be_looked_up_once_leaves_nobody_waiting(
+    root: Path, is_light: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = await convinced(root)
+    failures, look_up = [1], engine._task
+
+    def failing_once(task: str) -> Any:
+        is_queues = sys._getframe(2).f_code.co_name in ("_commit_here", "_drain")
+        if is_queues and failures:
+            failures.pop()
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return look_up(task)
+
+    monkeypatch.setattr(engine, "_task", failing_once)
+
+    with pytest.raises(OSError, match="Input/output"):
+        await asyncio.wait_for(committed(engine, "a", is_light=is_light), 10)
+    after = await asyncio.wait_for(committed(engine, "b", is_light=is_light), 10)
+
+    await engine.close()
+    assert after.accepted
 
 
 async def test_closing_waits_for_what_the_loop_is_about_to_commit(root: Path) -> None:
