@@ -15,6 +15,7 @@ import argparse
 import json
 import os
 import platform
+import statistics
 import subprocess
 import sys
 import time
@@ -24,6 +25,7 @@ from typing import Any
 
 from benchmarks import targets
 from benchmarks.store import OURS, STORES
+from holdfast_storage.core.strict_json import is_object
 
 _ROOT = Path(__file__).parents[1]
 _PEERS = _ROOT / ".venv-peers" / "bin" / "python"
@@ -37,6 +39,12 @@ _QUICK = {
     "growth": {"holdfast", "langgraph_sqlite"},
     "together": {"holdfast", "limit", "langgraph_sqlite"},
 }
+
+
+# What is held against SqliteSaver's there is measured with it in turn so many times, and the median of each
+# figure counts: a processor may be slower by half a few seconds later.
+_IN_TURN = {"large": 3, "resume": 3}
+_TAKE_TURNS = {"holdfast", "langgraph_sqlite"}
 
 
 def main() -> int:
@@ -61,9 +69,14 @@ def main() -> int:
     options = parser.parse_args()
     results = Results(options.results)
     for job in options.job or _JOBS:
-        for store in options.store or STORES:
-            if _is_wanted(job, store, options):
-                results.keep(job, store, _measured(job, store, options))
+        stores = [store for store in options.store or STORES if _is_wanted(job, store, options)]
+        found: dict[str, list[dict[str, Any]]] = {store: [] for store in stores}
+        for number in range(_IN_TURN.get(job, 1)):
+            for store in stores:
+                if number == 0 or store in _TAKE_TURNS:
+                    found[store].append(_measured(job, store, options))
+        for store in stores:
+            results.keep(job, store, medians(found[store]))
     print(targets.table(results.figures))
     return 0 if targets.all_met(results.figures) else 1
 
@@ -103,6 +116,16 @@ def _measured(job: str, store: str, options: argparse.Namespace) -> dict[str, An
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     form = "quick" if options.quick else "full"
     return {**found, "form": form, "at": datetime.now(UTC).isoformat(timespec="minutes")}
+
+
+def medians(found: list[Any]) -> Any:
+    """Give the median of each figure; what is no number is that of the last time."""
+    last = found[-1]
+    if is_object(last):
+        objects = list(filter(is_object, found))
+        return {key: medians([each[key] for each in objects if key in each]) for key in last}
+    numbers = [each for each in found if type(each) in (int, float)]
+    return statistics.median_low(numbers) if type(last) in (int, float) else last
 
 
 class Results:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from benchmarks import charts, report, targets
+from benchmarks.__main__ import medians
 from benchmarks.store import STORES
 
 LARGE = {"figures": {"1000000": {"save_us": 4_000.0}}}
@@ -23,6 +24,20 @@ RESULTS: dict[str, dict[str, Any]] = {
         "limit": {"figures": {"apart": {"steps_a_second": 1_000, "lost": 0}}},
     },
 }
+
+
+def test_of_several_runs_the_median_of_each_figure_counts() -> None:
+    runs = [
+        {"figures": {"1000": {"ms": ms, "saves": 5}}, "form": "full", "met": True}
+        for ms in (30.0, 10.0, 20.0)
+    ]
+
+    assert medians(runs) == {
+        "figures": {"1000": {"ms": 20.0, "saves": 5}},
+        "form": "full",
+        "met": True,
+    }
+    assert medians([{"left_out": "a reason"}]) == {"left_out": "a reason"}
 
 
 def verdict_on(what: str) -> tuple[float | None, bool | None]:
