@@ -20,7 +20,7 @@ _COLUMNS: tuple[Column, ...] = (
     ("step, probes", lambda r, s: figure(r, "batch", s, "1000", "in_probes"), "{:.2f}"),
     ("bytes a step", lambda r, s: figure(r, "batch", s, "1000", "bytes_a_step"), "{:,.0f}"),
     ("save 1 MB, ms", lambda r, s: figure(r, "large", s, "1000000", "save_us") / 1e3, "{:.1f}"),
-    ("mean", lambda r, s: figure(r, "large", s, "1000000", "save_mean_us") / 1e3, "{:.1f}"),
+    ("in the mean", lambda r, s: figure(r, "large", s, "1000000", "save_mean_us") / 1e3, "{:.1f}"),
     ("load 1 MB, ms", lambda r, s: figure(r, "large", s, "1000000", "load_us") / 1e3, "{:.1f}"),
     ("list, ms", lambda r, s: figure(r, "list", s, "list_us") / 1e3, "{:.1f}"),
     ("cold start, ms", lambda r, s: figure(r, "resume", s, "1000", "ms"), "{:,.0f}"),
